@@ -1,0 +1,13 @@
+/** Milliseconds since the Unix epoch, as the wall clock of one machine tells them. Never a fence: clocks jump. */
+export type EpochMs = number;
+
+/** A length of time in milliseconds. */
+export type DurationMs = number;
+
+export const SECOND: DurationMs = 1_000;
+export const MINUTE: DurationMs = 60 * SECOND;
+export const HOUR: DurationMs = 60 * MINUTE;
+export const DAY: DurationMs = 24 * HOUR;
+
+export const KIB = 1_024;
+export const MIB = 1_024 * KIB;

@@ -1,0 +1,42 @@
+import type { DurationMs, EpochMs } from './units.ts';
+
+/**
+ * Everything the engine may know of the outside: time, randomness, and the places where a process can die.
+ * The real world is `nodeWorld()`; the simulator brings its own, so that one seed gives one history.
+ */
+export interface World {
+  /** Wall clock. May jump either way; decides liveness only. */
+  now(): EpochMs;
+  /** Rises steadily while the process lives; deadlines and budgets are measured on it. */
+  elapsed(): DurationMs;
+  /** Uniform in [0, 1). Used for jitter. */
+  random(): number;
+  /** At least 16 bytes from a cryptographic source, as text without separators. Names one attempt. */
+  token(): string;
+  /** Calls back once after `ms`. The timer never keeps a process alive. */
+  startTimer(ms: DurationMs, callback: () => void): Timer;
+  /** A named place where the process may be killed. The real world does nothing here. */
+  crashPoint?(name: CrashPoint): void;
+}
+
+export interface Timer {
+  cancel(): void;
+}
+
+/** The windows in which a crash matters. Each is passed once in a run of `executeOnce`. */
+export type CrashPoint =
+  | 'before-claim'
+  | 'after-claim'
+  | 'before-effect'
+  | 'after-effect'
+  | 'before-settle'
+  | 'after-settle'
+  | 'after-step'
+  | 'after-doubt'
+  | 'before-release';
+
+export function sleep(world: World, ms: DurationMs): Promise<void> {
+  return new Promise((resolve) => {
+    world.startTimer(ms, resolve);
+  });
+}
