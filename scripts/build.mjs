@@ -1,6 +1,6 @@
 // Builds the packages that have a build, dependencies first; one whose sources have not changed is left as it is.
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ROOT, runChild } from './child.mjs';
@@ -21,6 +21,7 @@ export async function buildPackages({ force = false } = {}) {
     if (manifest.scripts?.build === undefined) continue;
     if (!force && existsSync(stampFile) && readFileSync(stampFile, 'utf8') === stamp) continue;
     console.log(`Building ${manifest.name} …`);
+    rmSync(join(folder, 'dist'), { recursive: true, force: true });
     const code = await runChild('npm', ['run', '--silent', 'build'], { cwd: folder });
     if (code !== 0) throw new Error(`The build of ${manifest.name} ended with exit code ${code}.`);
     writeFileSync(stampFile, stamp);
