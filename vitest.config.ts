@@ -6,7 +6,7 @@ const shared = {
   ssr: { resolve: { conditions: ['onceward-source', 'node', 'import', 'default'] } },
 };
 
-const folders = '{packages/*/{src,test},simulator,bench,test,examples}';
+const folders = '{packages/*/{src,test},simulator,bench,test,examples,scripts}';
 
 export default defineConfig({
   test: {

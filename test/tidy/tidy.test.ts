@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest';
+import { ERRORS } from '../../packages/onceward/src/engine/errors.ts';
+import { importRule } from './import-rules.ts';
+import { findProofs, REQUIREMENTS_PAGE, readRows } from './requirements.ts';
+import { applyRule } from './rule.ts';
+import { readWorkspace, type SourceFile } from './source-file.ts';
+import { textRules } from './text-rules.ts';
+
+const ERRORS_PAGE = 'docs/reference/errors.md';
+
+const files = readWorkspace();
+
+function page(path: string): SourceFile {
+  const file = files.find((candidate) => candidate.path === path);
+  if (file === undefined) throw new Error(`${path} is missing`);
+  return file;
+}
+
+describe('in this workspace', () => {
+  it('there is something to look at', () => {
+    expect(files.length).toBeGreaterThan(20);
+  });
+
+  for (const rule of [importRule, ...textRules]) {
+    it(rule.name, () => {
+      expect(applyRule(rule, files)).toEqual([]);
+    });
+  }
+});
+
+describe('the documents agree with the code', () => {
+  it('every error code is in the errors page with its advice, and no other is', () => {
+    const documented = [...page(ERRORS_PAGE).text.matchAll(/^\| `(\w+)` \| `(\w+)` \|/gm)];
+    const fromPage = Object.fromEntries(documented.map(([, code, retry]) => [code, retry]));
+    const fromCode = Object.fromEntries(
+      Object.entries(ERRORS).map(([code, { retry }]) => [code, retry]),
+    );
+    expect(fromPage).toEqual(fromCode);
+  });
+
+  it('every requirement that a test title names is in the requirements page', () => {
+    const known = new Set(readRows(page(REQUIREMENTS_PAGE)).map((row) => row.id));
+    const unknown = [...findProofs(files)].filter(([id]) => !known.has(id));
+    expect(unknown.map(([id, places]) => `${places[0]} names ${id}, which is no row`)).toEqual([]);
+  });
+
+  it('no row of the requirements page claims a proof that is not there', () => {
+    const proofs = findProofs(files);
+    const lies = readRows(page(REQUIREMENTS_PAGE)).filter(
+      (row) => row.proven && !proofs.has(row.id),
+    );
+    expect(
+      lies.map((row) => `${REQUIREMENTS_PAGE}:${row.line} no test title has [${row.id}]`),
+    ).toEqual([]);
+  });
+});
