@@ -1,0 +1,14 @@
+/**
+ * Real servers for tests and benchmarks: found or installed, started on free loopback ports in temporary folders,
+ * stopped by their process ids. Servers that already run on this machine are never touched.
+ */
+export { locate, type Program } from './binaries.ts';
+export { type EtcdCluster, type EtcdServer, startEtcd } from './etcd.ts';
+export {
+  type PostgresCluster,
+  type PostgresOptions,
+  type PostgresServer,
+  startPostgres,
+  startPostgresCluster,
+} from './postgres.ts';
+export { type RedisOptions, type RedisServer, startRedis } from './redis.ts';
