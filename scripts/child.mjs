@@ -10,13 +10,15 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 /**
  * Runs a program to its end with our terminal, and resolves to its exit code. Signals that reach us are passed
- * on to it, by its pid, so that stopping the script stops what it started.
+ * on to it, by its pid, and once it has ended so do we, so that stopping the script stops all of it.
  */
 export function runChild(command, args, { cwd = ROOT, env = process.env } = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { cwd, env, stdio: 'inherit' });
     let killTimer;
+    let interrupted = false;
     const forward = (signal) => {
+      interrupted = true;
       // A terminal has already sent its SIGINT to the whole foreground group; a second one would be read as "at once".
       if (signal === 'SIGINT' && process.stdin.isTTY) return;
       child.kill(signal);
@@ -33,7 +35,9 @@ export function runChild(command, args, { cwd = ROOT, env = process.env } = {}) 
     });
     child.once('exit', (code, signal) => {
       finish();
-      resolve(signal === null ? code : 128 + signalNumber(signal));
+      const exitCode = signal === null ? code : 128 + signalNumber(signal);
+      if (interrupted) process.exit(exitCode);
+      resolve(exitCode);
     });
   });
 }

@@ -15,23 +15,21 @@ const filters = args.filter((arg) => arg !== '--unit');
 await ensureInstalled();
 const failedChecks = unitOnly || filters.length > 0 ? [] : await runChecks();
 const folder = mkdtempSync(join(tmpdir(), 'onceward-test-'));
-try {
-  const report = join(folder, 'report.json');
-  const runnerExit = await runTool('vitest', [
-    'run',
-    ...(unitOnly ? ['--project', 'unit'] : []),
-    '--reporter=default',
-    '--reporter=json',
-    `--outputFile.json=${report}`,
-    ...filters,
-  ]);
-  const tally = tallyReport({ report: readReport(report), runnerExit, failedChecks });
-  for (const note of tally.notes) console.log(note);
-  console.log(tally.line);
-  process.exitCode = tally.exitCode;
-} finally {
-  rmSync(folder, { recursive: true, force: true });
-}
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+
+const report = join(folder, 'report.json');
+const runnerExit = await runTool('vitest', [
+  'run',
+  ...(unitOnly ? ['--project', 'unit'] : []),
+  '--reporter=default',
+  '--reporter=json',
+  `--outputFile.json=${report}`,
+  ...filters,
+]);
+const tally = tallyReport({ report: readReport(report), runnerExit, failedChecks });
+for (const note of tally.notes) console.log(note);
+console.log(tally.line);
+process.exitCode = tally.exitCode;
 
 function readReport(path) {
   try {

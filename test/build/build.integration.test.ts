@@ -98,8 +98,14 @@ describe('the built library', () => {
     const names = targets.map((_, index) => `m${index}`).join(', ');
     await writeFile(join(consumer, 'package.json'), '{ "type": "module" }');
     await writeFile(join(consumer, 'a.ts'), `${imports.join('\n')}\nexport default [${names}];\n`);
-    const tsc = join(ROOT, 'node_modules/.bin/tsc');
-    const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023'];
-    await run(process.execPath, [tsc, ...options, '--types', 'node', 'a.ts'], consumer);
+    const compilerOptions = {
+      strict: true,
+      noEmit: true,
+      module: 'nodenext',
+      target: 'es2023',
+      types: ['node'],
+    };
+    await writeFile(join(consumer, 'tsconfig.json'), JSON.stringify({ compilerOptions }));
+    await run(process.execPath, [join(ROOT, 'node_modules/.bin/tsc'), '-p', '.'], consumer);
   });
 });
