@@ -26,6 +26,19 @@ export interface Outcome {
   readonly bytes: Uint8Array;
 }
 
+/** The label of an outcome that was too large to keep: the effect happened, its answer is gone. */
+export const NOT_RETAINED = 'application/vnd.onceward.not-retained';
+
+/** An outcome as a record keeps it: packed by a codec when that saves room. */
+export interface KeptOutcome {
+  readonly contentType: string;
+  /** 0: as it is. Other numbers name a codec of the platform. */
+  readonly codec: number;
+  /** Length of the bytes once unpacked. */
+  readonly size: number;
+  readonly bytes: Uint8Array;
+}
+
 /** One finished part of an operation, so that an attempt that takes over can skip it. */
 export interface Step {
   readonly name: string;
@@ -56,7 +69,7 @@ export interface PendingRecord extends RecordBase {
 export interface SettledRecord extends RecordBase {
   readonly state: SettledState;
   readonly fence: Revision;
-  readonly outcome: Outcome;
+  readonly outcome: KeptOutcome;
   readonly settledAt: EpochMs;
   readonly keepUntil: EpochMs;
   /** Set when it was not the attempt itself that settled: who did, and why. */

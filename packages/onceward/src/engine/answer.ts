@@ -1,0 +1,101 @@
+import { ERRORS } from './errors.ts';
+import type { EngineEvent } from './events.ts';
+import type { NearAnswer } from './near-tier.ts';
+import { type Execution, REFUSAL_CODES, type Refusal, type RefusalReason } from './operation.ts';
+import type { EngineParts } from './parts.ts';
+import type { KeptOutcome, OperationId, Outcome, SettledRecord } from './record.ts';
+import type { DurationMs } from './units.ts';
+
+/** Gives a settled answer again. */
+export function replay(
+  parts: EngineParts,
+  id: OperationId,
+  answer: NearAnswer,
+  near: boolean,
+): Execution {
+  answer.replays += 1;
+  parts.observe({ type: 'replayed', id, near });
+  return {
+    kind: 'replayed',
+    state: answer.state,
+    outcome: answer.outcome,
+    attempt: answer.attempt,
+    settledAt: answer.settledAt,
+    replayCount: answer.replays,
+    owner: answer.owner,
+  };
+}
+
+const REFUSAL_EVENTS = {
+  mismatch: 'mismatch',
+  in_doubt: 'refused_in_doubt',
+  over_quota: 'over_quota',
+  deadline: 'deadline',
+} as const satisfies Partial<Record<RefusalReason, EngineEvent['type']>>;
+
+export function refuse(
+  parts: EngineParts,
+  id: OperationId,
+  reason: RefusalReason,
+  details: { readonly retryAfterMs?: DurationMs; readonly cause?: unknown } = {},
+): Refusal {
+  if (reason in REFUSAL_EVENTS) {
+    parts.observe({ type: REFUSAL_EVENTS[reason as keyof typeof REFUSAL_EVENTS], id });
+  }
+  return { kind: 'refused', reason, retry: ERRORS[REFUSAL_CODES[reason]].retry, ...details };
+}
+
+/** A settled record made ready to be given, or `null` when its outcome cannot be unpacked. */
+export async function answerOf(
+  parts: EngineParts,
+  record: SettledRecord,
+): Promise<NearAnswer | null> {
+  const outcome = await unpackOutcome(parts, record.outcome);
+  return outcome === null ? null : toAnswer(record, outcome);
+}
+
+export function toAnswer(record: SettledRecord, outcome: Outcome): NearAnswer {
+  return {
+    fingerprint: record.fingerprint,
+    state: record.state,
+    outcome,
+    attempt: record.attempt,
+    owner: record.owner,
+    settledAt: record.settledAt,
+    keepUntil: record.keepUntil,
+    replays: 0,
+  };
+}
+
+/** Packs an outcome above the threshold, if that makes it smaller. */
+export async function packOutcome(
+  parts: EngineParts,
+  outcome: Outcome,
+  aboveBytes: number,
+): Promise<KeptOutcome> {
+  const { contentType, bytes } = outcome;
+  const codec = parts.platform.codecs[0];
+  if (codec !== undefined && bytes.length > aboveBytes) {
+    const packed = await codec.pack(bytes);
+    if (packed.length < bytes.length) {
+      return { contentType, codec: codec.tag, size: bytes.length, bytes: packed };
+    }
+  }
+  return { contentType, codec: 0, size: bytes.length, bytes };
+}
+
+export async function unpackOutcome(
+  parts: EngineParts,
+  kept: KeptOutcome,
+): Promise<Outcome | null> {
+  const { contentType } = kept;
+  if (kept.codec === 0) return { contentType, bytes: kept.bytes };
+  const codec = parts.platform.codecs.find(({ tag }) => tag === kept.codec);
+  if (codec === undefined) return null;
+  try {
+    const bytes = await codec.unpack(kept.bytes, kept.size);
+    return bytes.length === kept.size ? { contentType, bytes } : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,255 @@
+import { packOutcome, refuse, toAnswer } from './answer.ts';
+import type { Claim } from './claim.ts';
+import { OncewardError } from './errors.ts';
+import { checkOutcome, checkText, LIMITS } from './input.ts';
+import type { NearAnswer } from './near-tier.ts';
+import type { Attempt, Effect, Execution, Operation, Settlement } from './operation.ts';
+import type { EngineParts } from './parts.ts';
+import { NOT_RETAINED, type Outcome, type SettledRecord } from './record.ts';
+import { keepMsOf, settleRecord } from './transitions.ts';
+
+/** A result for the caller, and the answer to remember, if there is one. */
+export interface Ended {
+  readonly execution: Execution;
+  readonly answer: NearAnswer | null;
+}
+
+/** Throw this from an effect that cannot tell whether it happened: the record goes in doubt. */
+export class OutcomeUnknown extends Error {
+  override readonly name = 'OutcomeUnknown';
+}
+
+/**
+ * From a granted claim to a settled record. `'lost'`: another attempt took over, or someone resolved the doubt
+ * that we had become; its word counts, not ours.
+ */
+export async function runClaimed(
+  parts: EngineParts,
+  operation: Operation,
+  effect: Effect,
+  claim: Claim,
+): Promise<Ended | 'lost'> {
+  const stopped = await standStill(parts, operation, claim);
+  if (stopped !== null) return stopped;
+  claim.startHeartbeat();
+  parts.world.crashPoint?.('before-effect');
+  let settlement: Settlement;
+  try {
+    settlement = await effect(attemptOf(parts, operation, claim));
+  } catch (error) {
+    return afterThrow(parts, operation, claim, error);
+  }
+  parts.world.crashPoint?.('after-effect');
+  return settle(parts, operation, claim, settlement);
+}
+
+/** The last look before the effect: is the caller still there, is the claim still ours? */
+async function standStill(
+  parts: EngineParts,
+  operation: Operation,
+  claim: Claim,
+): Promise<Ended | 'lost' | null> {
+  if (operation.signal?.aborted) {
+    await giveBack(parts, claim);
+    return { execution: refuse(parts, operation.id, 'deadline'), answer: null };
+  }
+  if (claim.isFresh) return null;
+  try {
+    return (await claim.renew()) === 'lost' ? 'lost' : null;
+  } catch (cause) {
+    await giveBack(parts, claim);
+    const details = { retryAfterMs: 1_000, cause };
+    return { execution: refuse(parts, operation.id, 'store_unavailable', details), answer: null };
+  }
+}
+
+async function settle(
+  parts: EngineParts,
+  operation: Operation,
+  claim: Claim,
+  settlement: Settlement,
+): Promise<Ended | 'lost'> {
+  switch (settlement.as) {
+    case 'released':
+      await giveBack(parts, claim);
+      return executed(claim, settlement, true, null);
+    case 'in_doubt': {
+      const recorded = await putInDoubt(parts, claim);
+      return executed(claim, settlement, recorded, null);
+    }
+    default: {
+      const { policy } = operation;
+      const outcome = retained(settlement.outcome, policy.maxOutcomeBytes);
+      const kept = await packOutcome(parts, outcome, policy.packAboveBytes);
+      const keepMs = keepMsOf(policy, settlement.as);
+      const now = parts.world.now();
+      const record = settleRecord(claim.record, claim.fence, settlement.as, kept, keepMs, now);
+      parts.world.crashPoint?.('before-settle');
+      return writeSettled(parts, claim, settlement, record, outcome);
+    }
+  }
+}
+
+async function writeSettled(
+  parts: EngineParts,
+  claim: Claim,
+  settlement: Settlement,
+  record: SettledRecord,
+  outcome: Outcome,
+): Promise<Ended | 'lost'> {
+  const answer = toAnswer(record, outcome);
+  try {
+    if ((await claim.settle(record)) === 'lost') return 'lost';
+  } catch (error) {
+    if (error instanceof OncewardError && error.code === 'ONCE_TOO_LARGE') {
+      if (outcome.contentType === NOT_RETAINED) throw error;
+      return writeSettled(parts, claim, settlement, { ...record, ...GONE }, GONE.outcome);
+    }
+    // The effect happened and its caller shall have the answer; the record is written when the store is back.
+    settleLater(parts, claim, record, answer);
+    return executed(claim, settlement, false, null);
+  }
+  parts.world.crashPoint?.('after-settle');
+  const { id, attempt } = claim;
+  parts.observe({ type: 'settled', id, state: record.state, attempt });
+  return executed(claim, settlement, true, answer);
+}
+
+function settleLater(
+  parts: EngineParts,
+  claim: Claim,
+  record: SettledRecord,
+  answer: NearAnswer,
+): void {
+  const { id, attempt } = claim;
+  parts.observe({ type: 'unrecorded', id });
+  const taken = parts.late.add(async () => {
+    if ((await claim.settle(record)) === 'written') {
+      parts.near.remember(id, answer);
+      parts.observe({ type: 'settled', id, state: record.state, attempt });
+    }
+    return true;
+  });
+  if (!taken) parts.observe({ type: 'late_settle_dropped', id });
+}
+
+async function afterThrow(
+  parts: EngineParts,
+  operation: Operation,
+  claim: Claim,
+  error: unknown,
+): Promise<'lost'> {
+  if (claim.lost) return 'lost';
+  const { onThrow } = operation.policy;
+  if (onThrow === 'in_doubt' || error instanceof OutcomeUnknown) {
+    await putInDoubt(parts, claim);
+  } else if (onThrow === 'reject') {
+    const settlement = { as: 'rejected', outcome: describeError(error) } as const;
+    if ((await settle(parts, operation, claim, settlement)) === 'lost') return 'lost';
+  } else {
+    await giveBack(parts, claim);
+  }
+  throw error;
+}
+
+/** Frees the key. If the store cannot be told now, it is told later, or the lease lapses. */
+async function giveBack(parts: EngineParts, claim: Claim): Promise<void> {
+  parts.world.crashPoint?.('before-release');
+  try {
+    if ((await claim.release()) === 'written') parts.observe({ type: 'released', id: claim.id });
+  } catch {
+    parts.late.add(async () => {
+      await claim.release();
+      return true;
+    });
+  }
+}
+
+async function putInDoubt(parts: EngineParts, claim: Claim): Promise<boolean> {
+  try {
+    if ((await claim.doubt('outcome_unknown')) === 'written') {
+      parts.observe({ type: 'in_doubt', id: claim.id, reason: 'outcome_unknown' });
+    }
+    return true;
+  } catch {
+    parts.late.add(async () => {
+      await claim.doubt('outcome_unknown');
+      return true;
+    });
+    return false;
+  }
+}
+
+const GONE = {
+  outcome: { contentType: NOT_RETAINED, codec: 0, size: 0, bytes: new Uint8Array(0) },
+};
+
+/** An effect that has happened is recorded even when its answer is too long to keep. */
+function retained(outcome: Outcome, maxBytes: number): Outcome {
+  try {
+    checkOutcome(outcome, maxBytes);
+    return outcome;
+  } catch {
+    return GONE.outcome;
+  }
+}
+
+export const ERROR_TYPE = 'application/vnd.onceward.error+json';
+
+function describeError(error: unknown): Outcome {
+  const thrown: Error & { code?: unknown } =
+    error instanceof Error ? error : new Error(String(error));
+  const { name, message, code } = thrown;
+  const described = { name, message: message.slice(0, 2_000), code };
+  return { contentType: ERROR_TYPE, bytes: new TextEncoder().encode(JSON.stringify(described)) };
+}
+
+function executed(
+  claim: Claim,
+  settlement: Settlement,
+  recorded: boolean,
+  answer: NearAnswer | null,
+): Ended {
+  const { attempt, fence } = claim;
+  return { execution: { kind: 'executed', settlement, attempt, fence, recorded }, answer };
+}
+
+function attemptOf(parts: EngineParts, operation: Operation, claim: Claim): Attempt {
+  const { id } = operation;
+  return {
+    id,
+    number: claim.attempt,
+    fence: claim.fence,
+    get signal() {
+      return claim.signal;
+    },
+    get downstreamKey() {
+      return parts.downstreamKey(id);
+    },
+    step: (name, work) => runStep(parts, claim, name, work),
+  };
+}
+
+async function runStep<T>(
+  parts: EngineParts,
+  claim: Claim,
+  name: string,
+  work: () => Promise<T>,
+): Promise<T> {
+  checkText('step name', name, LIMITS.stepName);
+  const done = claim.record.steps.find((step) => step.name === name);
+  if (done !== undefined) return JSON.parse(new TextDecoder().decode(done.bytes)) as T;
+  if (claim.record.steps.length >= LIMITS.steps) {
+    throw new OncewardError(
+      'ONCE_INVALID_INPUT',
+      `more than ${LIMITS.steps} steps in one operation`,
+    );
+  }
+  const value = await work();
+  const bytes = new TextEncoder().encode(JSON.stringify(value ?? null));
+  if ((await claim.saveStep({ name, bytes })) === 'lost') {
+    throw new OncewardError('ONCE_FENCE_LOST', `another attempt took over during step ${name}`);
+  }
+  parts.world.crashPoint?.('after-step');
+  return value;
+}

@@ -1,0 +1,236 @@
+import { isReleased } from './decide.ts';
+import { OncewardError, StoreError } from './errors.ts';
+import type { StorePhase } from './events.ts';
+import { callStore, type EngineParts, prepare, understand } from './parts.ts';
+import type { Policy } from './policy.ts';
+import type {
+  DoubtReason,
+  OperationId,
+  OperationRecord,
+  PendingRecord,
+  Revision,
+  SettledRecord,
+  Step,
+} from './record.ts';
+import type { NextRecord, StoredRecord } from './record-store.ts';
+import { doubtRecord, releaseRecord, renewRecord } from './transitions.ts';
+import type { Timer } from './world.ts';
+
+export type WriteResult =
+  /** It is in the store. */
+  | 'written'
+  /** Someone else owns the record now; this attempt may write no more. */
+  | 'lost';
+
+/**
+ * One attempt's hold on a record. Every write goes through `#write`, one at a time, and carries the revision
+ * that this attempt wrote last: whoever came in between makes it lose.
+ */
+export class Claim {
+  readonly id: OperationId;
+  /** The revision of the claim: rises with each attempt. Hand it to whatever must refuse late writers. */
+  readonly fence: Revision;
+  readonly #parts: EngineParts;
+  readonly #policy: Policy;
+  readonly #stop = new AbortController();
+  #revision: Revision;
+  #record: PendingRecord;
+  #queue: Promise<unknown> | null = null;
+  #heartbeat: Timer | null = null;
+  #renewedAt: number;
+  #ended = false;
+
+  constructor(
+    parts: EngineParts,
+    policy: Policy,
+    id: OperationId,
+    record: PendingRecord,
+    revision: Revision,
+    claimedAt: number,
+  ) {
+    this.id = id;
+    this.fence = revision;
+    this.#parts = parts;
+    this.#policy = policy;
+    this.#record = record;
+    this.#revision = revision;
+    this.#renewedAt = claimedAt;
+  }
+
+  get attempt(): number {
+    return this.#record.attempt;
+  }
+
+  get owner(): string {
+    return this.#record.owner;
+  }
+
+  get record(): PendingRecord {
+    return this.#record;
+  }
+
+  /** Aborted when the claim is lost: the effect should stop if it still can. */
+  get signal(): AbortSignal {
+    return this.#stop.signal;
+  }
+
+  get lost(): boolean {
+    return this.#stop.signal.aborted;
+  }
+
+  /** True until the lease could have lapsed, as this process's own steady clock tells it. */
+  get isFresh(): boolean {
+    return this.#parts.world.elapsed() - this.#renewedAt < this.#policy.leaseMs;
+  }
+
+  startHeartbeat(): void {
+    this.#heartbeat = this.#parts.world.startTimer(this.#policy.leaseMs / 3, () => {
+      void this.#beat();
+    });
+  }
+
+  async renew(): Promise<WriteResult> {
+    const began = this.#parts.world.elapsed();
+    const result = await this.#enqueue(() =>
+      this.#write('renew', this.#renewed(this.#record.steps)),
+    );
+    if (result === 'written') this.#renewedAt = began;
+    return result;
+  }
+
+  /** Makes a finished step durable. It also renews the lease. */
+  saveStep(step: Step): Promise<WriteResult> {
+    return this.#enqueue(() => this.#write('renew', this.#renewed([...this.#record.steps, step])));
+  }
+
+  settle(next: SettledRecord): Promise<WriteResult> {
+    this.end();
+    return this.#enqueue(() => this.#write('settle', next));
+  }
+
+  /** Gives the claim back. Steps that were made durable are kept for the next attempt. */
+  release(): Promise<WriteResult> {
+    this.end();
+    return this.#enqueue(() => this.#write('release', releaseRecord(this.#record, this.fence)));
+  }
+
+  doubt(reason: DoubtReason): Promise<WriteResult> {
+    this.end();
+    return this.#enqueue(() => {
+      const now = this.#parts.world.now();
+      return this.#write('doubt', doubtRecord(this.#record, this.fence, reason, now));
+    });
+  }
+
+  /** No more heartbeats: the attempt is being settled, or is over. */
+  end(): void {
+    this.#ended = true;
+    this.#heartbeat?.cancel();
+  }
+
+  async #beat(): Promise<void> {
+    try {
+      await this.renew();
+    } catch {
+      // The store is out of reach. The lease may lapse; the next write finds out what that meant.
+    }
+    if (!this.#ended && !this.lost) this.startHeartbeat();
+  }
+
+  #renewed(steps: readonly Step[]): PendingRecord {
+    const now = this.#parts.world.now();
+    return renewRecord(this.#record, this.fence, steps, this.#policy, now);
+  }
+
+  #enqueue<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#queue === null ? work() : this.#queue.then(work, work);
+    this.#queue = turn;
+    return turn;
+  }
+
+  async #write(phase: StorePhase, record: OperationRecord | null): Promise<WriteResult> {
+    if (this.lost) return 'lost';
+    const next = record === null ? null : prepare(this.id, record);
+    for (let tries = 0; tries < 4; tries += 1) {
+      const found = await this.#swapOnce(phase, next);
+      if (found === 'written') {
+        if (record?.state === 'pending' && !isReleased(record)) this.#record = record;
+        return 'written';
+      }
+      if (!this.#mayGoOn(found, next)) return this.#lose();
+      if (found !== null && next !== null && sameBytes(found.bytes, next.bytes)) {
+        this.#revision = found.revision;
+        return 'written';
+      }
+      if (found === null) return 'written';
+      await this.#auditLateCommit(found, record);
+      this.#revision = found.revision;
+    }
+    throw new StoreError('ONCE_STORE_UNAVAILABLE', `the record kept changing during ${phase}`);
+  }
+
+  /** One swap; after a lost reply, a read says what is there now. */
+  async #swapOnce(
+    phase: StorePhase,
+    next: NextRecord | null,
+  ): Promise<'written' | StoredRecord | null> {
+    const { store } = this.#parts;
+    try {
+      const result = await callStore(this.#parts, phase, this.#policy, () =>
+        store.swap(this.id, this.#revision, next),
+      );
+      if (!result.won) return result.current;
+      this.#revision = result.revision;
+      return 'written';
+    } catch (error) {
+      if (error instanceof OncewardError && error.code === 'ONCE_TOO_LARGE') throw error;
+      return callStore(this.#parts, 'read', this.#policy, () => store.read(this.id));
+    }
+  }
+
+  /**
+   * The swap did not win. That is no loss while what is there is this attempt's own: a write of ours whose reply
+   * was lost, or the doubt that someone recorded because we were late. Nothing there is no loss for a release:
+   * it may be the one we made.
+   */
+  #mayGoOn(found: StoredRecord | null, next: NextRecord | null): boolean {
+    if (found === null) return next === null;
+    if (next !== null && sameBytes(found.bytes, next.bytes)) return true;
+    const record = understand(this.#parts, this.id, found)?.record;
+    return (
+      record?.owner === this.owner && (record.state === 'pending' || record.state === 'in_doubt')
+    );
+  }
+
+  async #auditLateCommit(found: StoredRecord, next: OperationRecord | null): Promise<void> {
+    const record = understand(this.#parts, this.id, found)?.record;
+    if (record?.state !== 'in_doubt') return;
+    const to = next?.state ?? 'released';
+    await this.#parts.audit({
+      at: this.#parts.world.now(),
+      action: 'late_commit',
+      scope: this.id.scope,
+      key: this.id.key,
+      by: 'attempt',
+      reason: `attempt ${this.attempt} ended after its lease had lapsed`,
+      from: 'in_doubt',
+      to,
+    });
+    this.#parts.observe({ type: 'doubt_resolved', id: this.id, by: 'attempt' });
+  }
+
+  #lose(): WriteResult {
+    this.end();
+    if (!this.lost) {
+      this.#stop.abort(new OncewardError('ONCE_FENCE_LOST', 'another attempt has taken over'));
+      this.#parts.observe({ type: 'fence_lost', id: this.id, attempt: this.attempt });
+    }
+    return 'lost';
+  }
+}
+
+function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i += 1) if (a[i] !== b[i]) return false;
+  return true;
+}

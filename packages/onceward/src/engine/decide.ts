@@ -1,0 +1,116 @@
+import type { Policy } from './policy.ts';
+import type {
+  InDoubtRecord,
+  OperationRecord,
+  PendingRecord,
+  Revision,
+  SettledRecord,
+  Step,
+} from './record.ts';
+import type { EpochMs } from './units.ts';
+
+/** What the store holds, as far as it can be understood. */
+export interface Current {
+  readonly revision: Revision;
+  /** `null`: there is something, but it cannot be read. It counts as in doubt, never as absent. */
+  readonly record: OperationRecord | null;
+  /** Claimed by an earlier life of an embedded store: whoever held it is gone. */
+  readonly orphaned: boolean;
+}
+
+export interface Arrival {
+  readonly fingerprint: string;
+}
+
+/**
+ * Two clocks, because a wall clock that jumps ahead must not make us forget answers: leases go by `wall`,
+ * retention by the earlier of the two.
+ */
+export interface Time {
+  readonly wall: EpochMs;
+  readonly steady: EpochMs;
+}
+
+export type Decision =
+  | {
+      readonly kind: 'claim';
+      readonly expected: Revision | null;
+      readonly attempt: number;
+      readonly steps: readonly Step[];
+    }
+  | { readonly kind: 'replay'; readonly revision: Revision; readonly record: SettledRecord }
+  | { readonly kind: 'wait'; readonly revision: Revision; readonly leaseUntil: EpochMs }
+  /** The lease lapsed and the effect may have happened: record the doubt, then refuse. */
+  | { readonly kind: 'doubt'; readonly revision: Revision; readonly record: PendingRecord }
+  | { readonly kind: 'refuse'; readonly reason: 'mismatch' }
+  | { readonly kind: 'refuse'; readonly reason: 'in_progress' }
+  | {
+      readonly kind: 'refuse';
+      readonly reason: 'in_doubt';
+      readonly revision: Revision;
+      readonly record: InDoubtRecord | null;
+    };
+
+const CLAIM_ABSENT: Decision = { kind: 'claim', expected: null, attempt: 1, steps: [] };
+
+/** What an arrival gets to do. Pure and total: no clock, no chance, no store. */
+export function decide(
+  current: Current | null,
+  arrival: Arrival,
+  policy: Pick<Policy, 'waitMs'>,
+  time: Time,
+): Decision {
+  if (current === null) return CLAIM_ABSENT;
+  const { record, revision } = current;
+  if (record === null) return { kind: 'refuse', reason: 'in_doubt', revision, record: null };
+  if (isForgettable(record, time)) {
+    return { kind: 'claim', expected: revision, attempt: 1, steps: [] };
+  }
+  if (record.fingerprint !== arrival.fingerprint) return { kind: 'refuse', reason: 'mismatch' };
+  switch (record.state) {
+    case 'committed':
+    case 'rejected':
+      return { kind: 'replay', revision, record };
+    case 'in_doubt':
+      return { kind: 'refuse', reason: 'in_doubt', revision, record };
+    case 'pending':
+      return decidePending(record, current, policy, time);
+  }
+}
+
+function decidePending(
+  record: PendingRecord,
+  current: Current,
+  policy: Pick<Policy, 'waitMs'>,
+  time: Time,
+): Decision {
+  const { revision } = current;
+  if (hasLapsed(record, current.orphaned, time.wall)) {
+    return isReleased(record) || record.onLapse === 'take_over'
+      ? { kind: 'claim', expected: revision, attempt: record.attempt + 1, steps: record.steps }
+      : { kind: 'doubt', revision, record };
+  }
+  if (policy.waitMs > 0) return { kind: 'wait', revision, leaseUntil: record.leaseUntil };
+  return { kind: 'refuse', reason: 'in_progress' };
+}
+
+/** Retention has ended: the record is as good as absent, though a sweeper has not yet been by. */
+export function isForgettable(record: OperationRecord, time: Time): boolean {
+  const now = Math.min(time.wall, time.steady);
+  switch (record.state) {
+    case 'in_doubt':
+      return false;
+    case 'pending':
+      return (isReleased(record) || record.onLapse === 'take_over') && record.keepUntil <= now;
+    default:
+      return record.keepUntil <= now;
+  }
+}
+
+export function isReleased(record: PendingRecord): boolean {
+  return record.leaseUntil === 0;
+}
+
+export function hasLapsed(record: PendingRecord, orphaned: boolean, wall: EpochMs): boolean {
+  return orphaned || record.leaseUntil <= wall;
+}

@@ -1,0 +1,235 @@
+import { Deadlines } from './deadline.ts';
+import { OncewardError } from './errors.ts';
+import type { Audit, Observe } from './events.ts';
+import { executeOnce } from './execute-once.ts';
+import { checkFingerprint, checkId } from './input.ts';
+import { LateWork } from './late-work.ts';
+import { NearTier, type NearTierOptions } from './near-tier.ts';
+import { type OnceEffect, type OnceOptions, toOutcome, toValue } from './once.ts';
+import type { Effect, Execution, Operation } from './operation.ts';
+import { callStore, type EngineParts, understand } from './parts.ts';
+import type { Platform } from './platform.ts';
+import { checkEffect, checkPolicy, type Policy } from './policy.ts';
+import { profiles } from './profiles.ts';
+import type { OperationId, OperationRecord, RecordState, Revision } from './record.ts';
+import type { RecordStore, StoreCount, TransactionalStore } from './record-store.ts';
+import {
+  type FencedChange,
+  type FencedResult,
+  type ReserveResult,
+  reserve,
+  writeFenced,
+} from './reservation.ts';
+import {
+  type Actor,
+  type ChangeResult,
+  extend,
+  purge,
+  resolveDoubt,
+  type Verdict,
+} from './resolve.ts';
+import { Sweeper, type SweepOptions, type SweepResult, sweep } from './sweep.ts';
+import { executeInTransaction, type Transact, type TransactionEffect } from './transaction.ts';
+import { MINUTE, SECOND } from './units.ts';
+import type { World } from './world.ts';
+
+export interface EngineOptions {
+  readonly store: RecordStore;
+  readonly world: World;
+  readonly platform: Platform;
+  readonly near?: NearTierOptions;
+  /** `false`: nobody sweeps but whoever calls `sweep`. */
+  readonly sweep?: SweepOptions | false;
+  readonly observe?: Observe;
+  readonly audit?: Audit;
+}
+
+/** A record as it is shown to people and tools. */
+export interface RecordView {
+  readonly id: OperationId;
+  readonly revision: Revision;
+  /** What an arrival would meet: an unreadable record counts as in doubt. */
+  readonly state: RecordState;
+  readonly record: OperationRecord | null;
+}
+
+export interface ListQuery {
+  readonly states?: readonly RecordState[];
+  readonly scope?: string;
+  readonly limit: number;
+}
+
+/** One store, one near tier, one sweeper: everything doors are hung on. */
+export class Engine {
+  readonly #parts: EngineParts;
+  readonly #sweeper: Sweeper | null;
+
+  constructor(options: EngineOptions) {
+    this.#parts = assemble(options);
+    this.#sweeper = options.sweep === false ? null : new Sweeper(this.#parts, options.sweep);
+    this.#sweeper?.start();
+  }
+
+  get store(): RecordStore {
+    return this.#parts.store;
+  }
+
+  /** Runs an effect once and says what came of it. Bad input throws before anything is written. */
+  async execute(operation: Operation, effect: Effect): Promise<Execution> {
+    checkOperation(operation);
+    if (operation.effect.kind === 'transaction') {
+      throw new OncewardError(
+        'ONCE_INVALID_CONFIG',
+        'effect.kind is "transaction"; call executeWithin with the function that opens it',
+      );
+    }
+    return executeOnce(this.#parts, operation, effect);
+  }
+
+  /** Effect and record in one commit of the store's own database. */
+  async executeWithin<Tx>(
+    operation: Operation,
+    transact: Transact<Tx>,
+    effect: TransactionEffect<Tx>,
+  ): Promise<Execution> {
+    checkOperation(operation);
+    const { store } = this.#parts;
+    if (!('within' in store)) {
+      throw new OncewardError(
+        'ONCE_INVALID_CONFIG',
+        `the ${store.traits.name} store cannot share a transaction; use sqlite or postgres`,
+      );
+    }
+    const shared = store as TransactionalStore<Tx>;
+    return executeInTransaction(this.#parts, shared, operation, transact, effect);
+  }
+
+  /** The function form, for any code: returns the value, of this run or of the one before. */
+  async once<T>(options: OnceOptions, effect: OnceEffect<T>): Promise<T> {
+    const { scope, key, input, probe, signal } = options;
+    const asked = JSON.stringify(input ?? null);
+    const operation: Operation = {
+      id: { scope, key },
+      fingerprint: this.#parts.platform.digest(asked),
+      effect: options.effect,
+      policy: { ...profiles.http, ...options.policy },
+      ...(probe === undefined ? {} : { probe }),
+      ...(signal === undefined ? {} : { signal }),
+    };
+    const execution = await this.execute(operation, async (attempt) => ({
+      as: 'committed',
+      outcome: toOutcome(await effect(attempt)),
+    }));
+    return toValue<T>(execution);
+  }
+
+  async reserve(operation: Omit<Operation, 'signal' | 'probe'>): Promise<ReserveResult> {
+    checkOperation(operation);
+    return reserve(this.#parts, operation);
+  }
+
+  async writeFenced(
+    id: OperationId,
+    fence: Revision,
+    policy: Policy,
+    change: FencedChange,
+  ): Promise<FencedResult> {
+    checkId(id);
+    checkPolicy(policy);
+    return writeFenced(this.#parts, id, fence, policy, change);
+  }
+
+  async read(id: OperationId): Promise<RecordView | null> {
+    checkId(id);
+    const { store } = this.#parts;
+    const stored = await callStore(this.#parts, 'read', BOUND, () => store.read(id));
+    if (stored === null) return null;
+    return this.#view(id, stored.revision, stored.bytes);
+  }
+
+  async *list(query: ListQuery): AsyncIterable<RecordView> {
+    for await (const found of this.#parts.store.scan(query)) {
+      yield this.#view(found.id, found.revision, found.bytes);
+    }
+  }
+
+  count(): Promise<StoreCount> {
+    return callStore(this.#parts, 'read', BOUND, () => this.#parts.store.count());
+  }
+
+  /** What this process holds in memory. */
+  get near(): NearTier['size'] {
+    return this.#parts.near.size;
+  }
+
+  async resolve(id: OperationId, verdict: Verdict): Promise<ChangeResult> {
+    checkId(id);
+    return resolveDoubt(this.#parts, id, verdict);
+  }
+
+  async purge(id: OperationId, actor: Actor): Promise<ChangeResult> {
+    checkId(id);
+    return purge(this.#parts, id, actor);
+  }
+
+  async extend(id: OperationId, keepMs: number, actor: Actor): Promise<ChangeResult> {
+    checkId(id);
+    return extend(this.#parts, id, keepMs, actor);
+  }
+
+  sweep(batch = 1_000): Promise<SweepResult> {
+    return sweep(this.#parts, batch);
+  }
+
+  /** Stops the background work. The store is its owner's to close. */
+  async close(): Promise<void> {
+    this.#parts.late.close();
+    await this.#sweeper?.stop();
+  }
+
+  #view(id: OperationId, revision: Revision, bytes: Uint8Array): RecordView {
+    const record = understand(this.#parts, id, { revision, bytes })?.record ?? null;
+    return { id, revision, state: record?.state ?? 'in_doubt', record };
+  }
+}
+
+const BOUND = { storeTimeoutMs: 5 * SECOND };
+
+function checkOperation(operation: Omit<Operation, 'signal' | 'probe'>): void {
+  checkId(operation.id);
+  checkFingerprint(operation.fingerprint);
+  checkEffect(operation.effect);
+  checkPolicy(operation.policy);
+}
+
+function assemble(options: EngineOptions): EngineParts {
+  const { store, world, platform } = options;
+  const engineToken = world.token();
+  const startedAt = { wall: world.now(), elapsed: world.elapsed() };
+  let attempts = 0;
+  return {
+    store,
+    world,
+    platform,
+    near: new NearTier(options.near),
+    deadlines: new Deadlines(world),
+    late: new LateWork(world, { forMs: 10 * MINUTE, atMost: 1_000 }),
+    observe: options.observe ?? ignoreEvent,
+    audit: options.audit ?? ignoreLine,
+    nextOwner() {
+      attempts += 1;
+      return `${engineToken}.${attempts.toString(36)}`;
+    },
+    time() {
+      const steady = startedAt.wall + (world.elapsed() - startedAt.elapsed);
+      return { wall: world.now(), steady };
+    },
+    downstreamKey({ scope, key }) {
+      return platform.digest(`onceward-downstream\0${scope}\0${key}`);
+    },
+  };
+}
+
+function ignoreEvent(): void {}
+
+async function ignoreLine(): Promise<void> {}

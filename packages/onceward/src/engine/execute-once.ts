@@ -1,0 +1,307 @@
+import { answerOf, refuse, replay } from './answer.ts';
+import { type Ended, runClaimed } from './attempt.ts';
+import { Claim } from './claim.ts';
+import { type Current, type Decision, decide } from './decide.ts';
+import { OncewardError, type StoreError } from './errors.ts';
+import type { NearAnswer, Run } from './near-tier.ts';
+import type { Effect, Execution, Operation } from './operation.ts';
+import { callStore, type EngineParts, prepare, retentionNow, understand } from './parts.ts';
+import { askProbe } from './probe.ts';
+import type { PendingRecord } from './record.ts';
+import type { SwapResult } from './record-store.ts';
+import { claimRecord, doubtRecord, fenceOf, releaseRecord } from './transitions.ts';
+import type { DurationMs } from './units.ts';
+import { waitForChange, waitForRun } from './wait.ts';
+
+/** A second is long enough not to storm, and most operations are done by then. */
+const RETRY_SOON = { retryAfterMs: 1_000 };
+
+/**
+ * Runs the effect of an operation once, whoever asks and how often.
+ *
+ *   near tier      a settled answer is given again; a run of this process is waited for
+ *   claim          one swap against nothing: the winner runs, a loser sees what is there
+ *   decide         replay, wait, take over, put in doubt, or refuse
+ *   run            heartbeat, effect, settle: `attempt.ts`
+ *
+ * After every await the claim is a belief; the next swap finds out whether it is still true.
+ */
+export async function executeOnce(
+  parts: EngineParts,
+  operation: Operation,
+  effect: Effect,
+): Promise<Execution> {
+  const arrivedAt = parts.world.elapsed();
+  for (;;) {
+    const known = parts.near.answer(operation.id, retentionNow(parts));
+    if (known !== undefined) return answerFromNear(parts, operation, known);
+
+    const running = parts.near.run(operation.id);
+    if (running !== undefined && running.fingerprint === operation.fingerprint) {
+      const left = budgetLeft(parts, operation, arrivedAt);
+      const answer = left > 0 ? await waitForRun(parts, running, left) : 'timed_out';
+      if (answer === 'timed_out') return refuseInProgress(parts, operation, arrivedAt);
+      tellWaited(parts, operation, arrivedAt);
+      if (answer !== null) return answerFromNear(parts, operation, answer);
+      continue;
+    }
+    if (running?.claimed) return refuse(parts, operation.id, 'mismatch');
+
+    const run = parts.near.begin(operation.id, operation.fingerprint);
+    if (run === null) return refuse(parts, operation.id, 'over_quota', RETRY_SOON);
+    return leadRun(parts, operation, effect, run, arrivedAt);
+  }
+}
+
+/** This arrival speaks for its process: whatever it learns, the arrivals behind it learn too. */
+async function leadRun(
+  parts: EngineParts,
+  operation: Operation,
+  effect: Effect,
+  run: Run,
+  arrivedAt: DurationMs,
+): Promise<Execution> {
+  let answer: NearAnswer | null = null;
+  try {
+    const ended = await approach(parts, operation, effect, run, arrivedAt);
+    answer = ended.answer;
+    return ended.execution;
+  } finally {
+    parts.near.end(operation.id, run, answer);
+  }
+}
+
+/** Claims, or follows what it finds, until there is a result. */
+async function approach(
+  parts: EngineParts,
+  operation: Operation,
+  effect: Effect,
+  run: Run,
+  arrivedAt: DurationMs,
+): Promise<Ended> {
+  const visit: Visit = { arrivedAt, probed: false, ran: false };
+  let decision: Decision | { readonly kind: 'look' } = {
+    kind: 'claim',
+    expected: null,
+    attempt: 1,
+    steps: [],
+  };
+  for (;;) {
+    let found: Claim | Current | Ended | null;
+    try {
+      found = await follow(parts, operation, decision, visit);
+    } catch (error) {
+      return storeFailed(parts, operation, effect, error);
+    }
+    if (found instanceof Claim) {
+      run.claimed = true;
+      visit.ran = true;
+      const ended = await runClaimed(parts, operation, effect, found);
+      if (ended !== 'lost') return ended;
+      // Taken over while it ran: the winner's answer is the only one there is.
+      decision = { kind: 'look' };
+      continue;
+    }
+    if (found !== null && 'execution' in found) return found;
+    decision = decide(found, operation, operation.policy, parts.time());
+  }
+}
+
+/** What one arrival has been through. */
+interface Visit {
+  readonly arrivedAt: DurationMs;
+  probed: boolean;
+  ran: boolean;
+}
+
+/** Carries out one decision: a claim, a result, or what is to be decided upon next. */
+async function follow(
+  parts: EngineParts,
+  operation: Operation,
+  decision: Decision | { readonly kind: 'look' },
+  visit: Visit,
+): Promise<Claim | Current | Ended | null> {
+  switch (decision.kind) {
+    case 'claim':
+      // An effect is never run twice for one arrival.
+      if (visit.ran) return bare(refuse(parts, operation.id, 'fence_lost', RETRY_SOON));
+      return claim(parts, operation, decision);
+    case 'replay': {
+      const answer = await answerOf(parts, decision.record);
+      if (answer === null) return bare(refuse(parts, operation.id, 'in_doubt'));
+      tellWaited(parts, operation, visit.arrivedAt);
+      return { execution: replay(parts, operation.id, answer, false), answer };
+    }
+    case 'wait': {
+      const left = budgetLeft(parts, operation, visit.arrivedAt);
+      if (left <= 0) return bare(refuseInProgress(parts, operation, visit.arrivedAt));
+      await waitForChange(parts, operation, decision, left);
+      return read(parts, operation);
+    }
+    case 'look':
+      return read(parts, operation);
+    case 'doubt':
+      return recordDoubt(parts, operation, decision);
+    case 'refuse':
+      if (decision.reason === 'mismatch') return bare(refuse(parts, operation.id, 'mismatch'));
+      if (decision.reason === 'in_progress') {
+        return bare(refuseInProgress(parts, operation, visit.arrivedAt));
+      }
+      if (operation.probe === undefined || visit.probed) {
+        return bare(refuse(parts, operation.id, 'in_doubt'));
+      }
+      visit.probed = true;
+      return askProbe(parts, operation, operation.probe, decision);
+  }
+}
+
+/** The claim, or what is there instead. A lost reply is settled by looking whose record it is. */
+async function claim(
+  parts: EngineParts,
+  operation: Operation,
+  decision: Extract<Decision, { kind: 'claim' }>,
+): Promise<Claim | Current | null> {
+  const { id, policy } = operation;
+  const { attempt, steps } = decision;
+  const record = claimRecord(operation, parts.nextOwner(), attempt, steps, parts.world.now());
+  const claimedAt = parts.world.elapsed();
+  const next = prepare(id, record);
+  parts.world.crashPoint?.('before-claim');
+  let result: SwapResult;
+  try {
+    result = await callStore(parts, 'claim', policy, () =>
+      parts.store.swap(id, decision.expected, next),
+    );
+  } catch (error) {
+    if ((error as StoreError).applied === 'no') throw error;
+    const found = await readAfterLostReply(parts, operation, record, claimedAt, error);
+    if (found?.record?.owner !== record.owner) return found;
+    result = { won: true, revision: found.revision };
+  }
+  parts.world.crashPoint?.('after-claim');
+  if (!result.won) return understand(parts, id, result.current);
+  parts.observe({ type: 'claimed', id, attempt: record.attempt });
+  return new Claim(parts, policy, id, record, result.revision, claimedAt);
+}
+
+/** A reply that was lost early leaves time to look; a call that ran out of time does not. */
+async function readAfterLostReply(
+  parts: EngineParts,
+  operation: Operation,
+  record: PendingRecord,
+  claimedAt: DurationMs,
+  error: unknown,
+): Promise<Current | null> {
+  const spent = parts.world.elapsed() - claimedAt;
+  try {
+    if (spent >= operation.policy.storeTimeoutMs / 2) throw error;
+    const found = await read(parts, operation);
+    // Nothing there proves nothing: the claim may still be on its way.
+    if (found === null) throw error;
+    return found;
+  } catch {
+    abandon(parts, operation, record);
+    throw error;
+  }
+}
+
+/**
+ * The caller is about to be told that the store did not answer, so the effect will not run. Should the claim have
+ * reached the store all the same, it is taken back in the background, lest it block the key until it lapses.
+ */
+function abandon(parts: EngineParts, operation: Operation, record: PendingRecord): void {
+  const { id, policy } = operation;
+  parts.late.add(async () => {
+    const current = await read(parts, operation);
+    if (current?.record?.state !== 'pending' || current.record.owner !== record.owner) return true;
+    parts.world.crashPoint?.('before-release');
+    const released = releaseRecord(record, current.revision);
+    const next = released === null ? null : prepare(id, released);
+    const result = await callStore(parts, 'release', policy, () =>
+      parts.store.swap(id, current.revision, next),
+    );
+    return result.won;
+  });
+}
+
+async function recordDoubt(
+  parts: EngineParts,
+  operation: Operation,
+  decision: Extract<Decision, { kind: 'doubt' }>,
+): Promise<Current | null> {
+  const { id, policy } = operation;
+  const now = parts.world.now();
+  const record = doubtRecord(
+    decision.record,
+    fenceOf(decision.record, decision.revision),
+    'lease_lapsed',
+    now,
+  );
+  const result = await callStore(parts, 'doubt', policy, () =>
+    parts.store.swap(id, decision.revision, prepare(id, record)),
+  );
+  parts.world.crashPoint?.('after-doubt');
+  if (!result.won) return understand(parts, id, result.current);
+  parts.observe({ type: 'in_doubt', id, reason: record.reason });
+  return { revision: result.revision, record, orphaned: false };
+}
+
+async function read(parts: EngineParts, operation: Operation): Promise<Current | null> {
+  const stored = await callStore(parts, 'read', operation.policy, () =>
+    parts.store.read(operation.id),
+  );
+  return understand(parts, operation.id, stored);
+}
+
+/** Nothing is known of the record. Refuse, or run unprotected where the route chose that. */
+async function storeFailed(
+  parts: EngineParts,
+  operation: Operation,
+  effect: Effect,
+  error: unknown,
+): Promise<Ended> {
+  if (!(error instanceof OncewardError) || !error.code.startsWith('ONCE_STORE_')) throw error;
+  if (operation.policy.onStoreDown === 'refuse') {
+    const details = { ...RETRY_SOON, cause: error };
+    return bare(refuse(parts, operation.id, 'store_unavailable', details));
+  }
+  parts.observe({ type: 'unprotected', id: operation.id });
+  const settlement = await effect({
+    id: operation.id,
+    number: 1,
+    fence: 0,
+    signal: new AbortController().signal,
+    downstreamKey: parts.downstreamKey(operation.id),
+    step: (_name, work) => work(),
+  });
+  return bare({ kind: 'executed', settlement, attempt: 1, fence: 0, recorded: false });
+}
+
+function answerFromNear(parts: EngineParts, operation: Operation, answer: NearAnswer): Execution {
+  return answer.fingerprint === operation.fingerprint
+    ? replay(parts, operation.id, answer, true)
+    : refuse(parts, operation.id, 'mismatch');
+}
+
+function refuseInProgress(
+  parts: EngineParts,
+  operation: Operation,
+  arrivedAt: DurationMs,
+): Execution {
+  const waitedMs = parts.world.elapsed() - arrivedAt;
+  parts.observe({ type: 'in_progress', id: operation.id, waitedMs });
+  return { kind: 'refused', reason: 'in_progress', retry: 'same_key', ...RETRY_SOON };
+}
+
+function budgetLeft(parts: EngineParts, operation: Operation, arrivedAt: DurationMs): DurationMs {
+  return operation.policy.waitMs - (parts.world.elapsed() - arrivedAt);
+}
+
+function tellWaited(parts: EngineParts, operation: Operation, arrivedAt: DurationMs): void {
+  const waitedMs = parts.world.elapsed() - arrivedAt;
+  if (waitedMs > 0) parts.observe({ type: 'waited', id: operation.id, waitedMs });
+}
+
+function bare(execution: Execution): Ended {
+  return { execution, answer: null };
+}

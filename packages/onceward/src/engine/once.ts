@@ -1,0 +1,75 @@
+import { ERROR_TYPE } from './attempt.ts';
+import { OncewardError } from './errors.ts';
+import type { Attempt, Execution, Probe, Refusal } from './operation.ts';
+import { REFUSAL_CODES } from './operation.ts';
+import type { EffectKind, Policy } from './policy.ts';
+import { NOT_RETAINED, type OperationId, type Outcome } from './record.ts';
+
+/** What `once` needs to know. Scope, key and the kind of effect have no default: they are the caller's to say. */
+export interface OnceOptions extends OperationId {
+  readonly effect: EffectKind;
+  /** What is asked for. The same key with another input is refused. Compared as JSON. */
+  readonly input?: unknown;
+  readonly policy?: Partial<Policy>;
+  readonly probe?: Probe;
+  readonly signal?: AbortSignal;
+}
+
+export type OnceEffect<T> = (attempt: Attempt) => Promise<T>;
+
+const JSON_TYPE = 'application/json';
+
+export function toOutcome(value: unknown): Outcome {
+  const text = value === undefined ? '' : JSON.stringify(value);
+  return { contentType: JSON_TYPE, bytes: new TextEncoder().encode(text) };
+}
+
+/** The value that an execution stands for; everything that is not a value is thrown as a coded error. */
+export function toValue<T>(execution: Execution): T {
+  switch (execution.kind) {
+    case 'refused':
+      throw refusalError(execution);
+    case 'executed':
+      if ('outcome' in execution.settlement) return fromOutcome(execution.settlement.outcome);
+      throw new OncewardError('ONCE_IN_DOUBT', 'the effect ended without an outcome');
+    case 'replayed':
+      if (execution.state === 'rejected') throw rejection(execution.outcome);
+      return fromOutcome(execution.outcome);
+  }
+}
+
+function fromOutcome<T>(outcome: Outcome): T {
+  if (outcome.contentType === NOT_RETAINED) {
+    throw new OncewardError(
+      'ONCE_TOO_LARGE',
+      'the effect ran once, but its result was longer than maxOutcomeBytes and was not kept',
+    );
+  }
+  const text = new TextDecoder().decode(outcome.bytes);
+  return (text === '' ? undefined : JSON.parse(text)) as T;
+}
+
+function rejection(outcome: Outcome): OncewardError {
+  const text = new TextDecoder().decode(outcome.bytes);
+  const message =
+    outcome.contentType === ERROR_TYPE ? (JSON.parse(text) as { message: string }).message : text;
+  return new OncewardError('ONCE_REJECTED', message);
+}
+
+const EXPLANATIONS: Record<Refusal['reason'], string> = {
+  mismatch: 'this key was used with another input; use a new key for a new operation',
+  in_progress: 'the operation is still running; retry with the same key',
+  in_doubt: 'it is not known whether the operation happened; it must be resolved first',
+  over_quota: 'too many operations are running in this process; retry with the same key',
+  deadline: 'the caller had left before the effect began, so it did not run',
+  fence_lost: 'another attempt took over; retry with the same key to learn its answer',
+  store_unavailable: 'the store did not answer, so the effect did not run; retry with the same key',
+};
+
+function refusalError(refusal: Refusal): OncewardError {
+  const { reason, cause, retryAfterMs } = refusal;
+  return new OncewardError(REFUSAL_CODES[reason], EXPLANATIONS[reason], {
+    ...(cause === undefined ? {} : { cause }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  });
+}

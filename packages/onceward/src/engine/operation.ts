@@ -1,0 +1,109 @@
+import type { ErrorCode, Retry } from './errors.ts';
+import type { EffectKind, Policy } from './policy.ts';
+import type { OperationId, Outcome, Revision, SettledState } from './record.ts';
+import type { DurationMs, EpochMs } from './units.ts';
+
+/** One thing a caller wants done once. */
+export interface Operation {
+  readonly id: OperationId;
+  /** What is asked for, condensed. The same key with another fingerprint is refused. */
+  readonly fingerprint: string;
+  readonly effect: EffectKind;
+  readonly policy: Policy;
+  /** Asked when the outcome is in doubt. */
+  readonly probe?: Probe;
+  /** When it is aborted before the effect began, the effect does not begin. */
+  readonly signal?: AbortSignal;
+}
+
+/** Finds out, at the place where the effect lands, whether it happened. Reads only. */
+export type Probe = (about: DoubtfulAttempt) => Promise<ProbeAnswer>;
+
+export interface DoubtfulAttempt {
+  readonly id: OperationId;
+  readonly attempt: number;
+  readonly fence: Revision;
+  /** The key that a `downstream` target was given. */
+  readonly downstreamKey: string;
+}
+
+export type ProbeAnswer =
+  | { readonly found: SettledState; readonly outcome: Outcome }
+  /** It did not happen and cannot happen any more: the operation may run. */
+  | { readonly found: 'nothing' }
+  | { readonly found: 'unknown' };
+
+/** What the effect is given. */
+export interface Attempt {
+  readonly id: OperationId;
+  /** 1 for the first run, more when an earlier attempt was lost. */
+  readonly number: number;
+  /** Rises with every attempt. Give it to anything that can refuse a lower one. */
+  readonly fence: Revision;
+  /** Aborted when another attempt has taken over. */
+  readonly signal: AbortSignal;
+  /** The same for every attempt of this operation, and for no other operation. */
+  readonly downstreamKey: string;
+  /** Runs `work` unless an earlier attempt finished a step of this name; then gives its result. */
+  step<T>(name: string, work: () => Promise<T>): Promise<T>;
+}
+
+export type Effect = (attempt: Attempt) => Promise<Settlement>;
+
+/** How an effect ended. */
+export type Settlement =
+  | { readonly as: SettledState; readonly outcome: Outcome }
+  /** Nothing worth keeping happened: the next arrival may run. */
+  | { readonly as: 'released' }
+  /** It cannot be told whether the effect happened. */
+  | { readonly as: 'in_doubt' };
+
+/** What came of an arrival. Losing, waiting in vain and being refused are results, not exceptions. */
+export type Execution =
+  | {
+      readonly kind: 'executed';
+      readonly settlement: Settlement;
+      readonly attempt: number;
+      readonly fence: Revision;
+      /** False: the effect ran, but its record could not be written (yet). */
+      readonly recorded: boolean;
+    }
+  | {
+      readonly kind: 'replayed';
+      readonly state: SettledState;
+      readonly outcome: Outcome;
+      readonly attempt: number;
+      readonly settledAt: EpochMs;
+      /** How often this process has given this answer again, this time included. */
+      readonly replayCount: number;
+      /** Names the run that is replayed, for links between traces. */
+      readonly owner: string;
+    }
+  | Refusal;
+
+export interface Refusal {
+  readonly kind: 'refused';
+  readonly reason: RefusalReason;
+  readonly retry: Retry;
+  readonly retryAfterMs?: DurationMs;
+  readonly cause?: unknown;
+}
+
+export type RefusalReason =
+  | 'mismatch'
+  | 'in_progress'
+  | 'in_doubt'
+  | 'over_quota'
+  | 'deadline'
+  | 'fence_lost'
+  | 'store_unavailable';
+
+export const REFUSAL_CODES = {
+  mismatch: 'ONCE_MISMATCH',
+  in_progress: 'ONCE_IN_PROGRESS',
+  in_doubt: 'ONCE_IN_DOUBT',
+  over_quota: 'ONCE_OVER_QUOTA',
+  deadline: 'ONCE_DEADLINE',
+  fence_lost: 'ONCE_FENCE_LOST',
+  store_unavailable: 'ONCE_STORE_UNAVAILABLE',
+} as const satisfies Record<RefusalReason, ErrorCode>;

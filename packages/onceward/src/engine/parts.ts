@@ -1,0 +1,67 @@
+import type { Deadlines } from './deadline.ts';
+import type { Current, Time } from './decide.ts';
+import type { Audit, Observe, StorePhase } from './events.ts';
+import type { LateWork } from './late-work.ts';
+import type { NearTier } from './near-tier.ts';
+import type { Platform } from './platform.ts';
+import type { Policy } from './policy.ts';
+import type { OperationId, OperationRecord } from './record.ts';
+import { dueAt } from './record.ts';
+import { decodeRecord, encodeRecord } from './record-codec.ts';
+import type { NextRecord, RecordStore, StoredRecord } from './record-store.ts';
+import type { EpochMs } from './units.ts';
+import type { World } from './world.ts';
+
+/** What the pieces of one engine share. */
+export interface EngineParts {
+  readonly store: RecordStore;
+  readonly world: World;
+  readonly platform: Platform;
+  readonly near: NearTier;
+  readonly deadlines: Deadlines;
+  readonly late: LateWork;
+  readonly observe: Observe;
+  readonly audit: Audit;
+  /** A new name for an attempt, never given before by any engine. */
+  nextOwner(): string;
+  time(): Time;
+  /** The same for every attempt of an operation, and for no other operation. */
+  downstreamKey(id: OperationId): string;
+}
+
+/** Retention goes by this: a wall clock that jumps ahead does not make answers vanish. */
+export function retentionNow(parts: EngineParts): EpochMs {
+  const time = parts.time();
+  return Math.min(time.wall, time.steady);
+}
+
+export function understand(
+  parts: EngineParts,
+  id: OperationId,
+  stored: StoredRecord | null,
+): Current | null {
+  if (stored === null) return null;
+  const record = decodeRecord(id, stored.bytes);
+  if (record === null) parts.observe({ type: 'unreadable', id });
+  const born = parts.store.traits.firstRevisionOfLife;
+  return { revision: stored.revision, record, orphaned: born !== null && stored.revision < born };
+}
+
+export function prepare(id: OperationId, record: OperationRecord): NextRecord {
+  return { bytes: encodeRecord(id, record), state: record.state, dueAt: dueAt(record) };
+}
+
+/** Every call to the store goes through here: bounded in time, and its failures told. */
+export async function callStore<T>(
+  parts: EngineParts,
+  phase: StorePhase,
+  policy: Pick<Policy, 'storeTimeoutMs'>,
+  call: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await parts.deadlines.bound(policy.storeTimeoutMs, call());
+  } catch (error) {
+    parts.observe({ type: 'store_error', phase, error });
+    throw error;
+  }
+}

@@ -1,0 +1,87 @@
+import { OncewardError } from './errors.ts';
+import type { OnLapse } from './record.ts';
+import { DAY, type DurationMs } from './units.ts';
+
+/** How an operation is protected. Doors start from a profile (`profiles.ts`) and change what they must. */
+export interface Policy {
+  /** How long a claim is trusted to be alive without a heartbeat. */
+  readonly leaseMs: DurationMs;
+  /** How long an arrival waits for a running one. 0 refuses at once. */
+  readonly waitMs: DurationMs;
+  /** How long an answer is kept, from the moment it settles. */
+  readonly keepCommittedMs: DurationMs;
+  readonly keepRejectedMs: DurationMs;
+  /** What a thrown error means: the claim is given back, the failure is kept, or nobody can tell. */
+  readonly onThrow: 'release' | 'reject' | 'in_doubt';
+  /** Bound on every call to the store. */
+  readonly storeTimeoutMs: DurationMs;
+  /** What to do while the store cannot be asked. */
+  readonly onStoreDown: 'refuse' | 'run_unprotected';
+  readonly maxOutcomeBytes: number;
+  /** Outcomes longer than this are compressed. */
+  readonly packAboveBytes: number;
+}
+
+/** What kind of effect runs. It decides what may be done when an attempt is lost half-way. */
+export type EffectKind =
+  /** Shares the store's transaction: both happen or neither. */
+  | { readonly kind: 'transaction' }
+  /** The target itself dedupes on a key we derive, so it is safe to repeat. */
+  | { readonly kind: 'downstream' }
+  /** Anything else. The caller says what a lost attempt means. */
+  | { readonly kind: 'external'; readonly onLapse: OnLapse };
+
+export function onLapseOf(effect: EffectKind): OnLapse {
+  return effect.kind === 'external' ? effect.onLapse : 'take_over';
+}
+
+const LONGEST = 366 * DAY;
+/** One outcome never unpacks to more than this, whatever a policy says. */
+export const OUTCOME_CEILING = 64 * 1_048_576;
+
+export function checkPolicy(policy: Policy): Policy {
+  requireDuration('leaseMs', policy.leaseMs, 10);
+  requireDuration('waitMs', policy.waitMs, 0);
+  requireDuration('keepCommittedMs', policy.keepCommittedMs, 1);
+  requireDuration('keepRejectedMs', policy.keepRejectedMs, 1);
+  requireDuration('storeTimeoutMs', policy.storeTimeoutMs, 1);
+  requireOneOf('onThrow', policy.onThrow, ['release', 'reject', 'in_doubt']);
+  requireOneOf('onStoreDown', policy.onStoreDown, ['refuse', 'run_unprotected']);
+  requireBytes('maxOutcomeBytes', policy.maxOutcomeBytes);
+  requireBytes('packAboveBytes', policy.packAboveBytes);
+  return policy;
+}
+
+export function checkEffect(effect: EffectKind): EffectKind {
+  requireOneOf('effect.kind', effect?.kind, ['transaction', 'downstream', 'external']);
+  if (effect.kind === 'external') {
+    requireOneOf('effect.onLapse', effect.onLapse, ['take_over', 'in_doubt']);
+  }
+  return effect;
+}
+
+export function requireDuration(name: string, value: unknown, least: number): void {
+  if (typeof value === 'number' && value >= least && value <= LONGEST) return;
+  throw new OncewardError(
+    'ONCE_INVALID_CONFIG',
+    `${name} is ${String(value)}; it must be a number of milliseconds from ${least} to ${LONGEST}`,
+  );
+}
+
+function requireBytes(name: string, value: unknown): void {
+  if (Number.isInteger(value) && (value as number) >= 0 && (value as number) <= OUTCOME_CEILING) {
+    return;
+  }
+  throw new OncewardError(
+    'ONCE_INVALID_CONFIG',
+    `${name} is ${String(value)}; it must be a whole number of bytes from 0 to ${OUTCOME_CEILING}`,
+  );
+}
+
+function requireOneOf(name: string, value: unknown, allowed: readonly string[]): void {
+  if (allowed.includes(value as string)) return;
+  throw new OncewardError(
+    'ONCE_INVALID_CONFIG',
+    `${name} is ${JSON.stringify(value)}; it must be one of ${allowed.join(', ')}`,
+  );
+}

@@ -1,0 +1,76 @@
+import { answerOf, packOutcome } from './answer.ts';
+import type { Current, Decision } from './decide.ts';
+import type { Operation, Probe, ProbeAnswer } from './operation.ts';
+import { callStore, type EngineParts, prepare, understand } from './parts.ts';
+import type { InDoubtRecord, SettledRecord } from './record.ts';
+import type { NextRecord } from './record-store.ts';
+import { keepMsOf, settleRecord } from './transitions.ts';
+
+type InDoubt = Extract<Decision, { reason: 'in_doubt' }>;
+
+/** Asks the caller's probe about a doubtful attempt and records what it found. */
+export async function askProbe(
+  parts: EngineParts,
+  operation: Operation,
+  probe: Probe,
+  doubt: InDoubt,
+): Promise<Current | null> {
+  const unchanged: Current = { revision: doubt.revision, record: doubt.record, orphaned: false };
+  if (doubt.record === null) return unchanged;
+  const found = await ask(parts, operation, probe, doubt.record);
+  if (found.found === 'unknown') return unchanged;
+  const record = found.found === 'nothing' ? null : await toSettled(parts, operation, doubt, found);
+  await parts.audit({
+    at: parts.world.now(),
+    action: 'resolve',
+    scope: operation.id.scope,
+    key: operation.id.key,
+    by: 'probe',
+    reason: `the probe found ${found.found}`,
+    from: 'in_doubt',
+    to: record?.state ?? 'void',
+  });
+  const next: NextRecord | null = record === null ? null : prepare(operation.id, record);
+  const result = await callStore(parts, 'settle', operation.policy, () =>
+    parts.store.swap(operation.id, doubt.revision, next),
+  );
+  if (!result.won) return understand(parts, operation.id, result.current);
+  parts.observe({ type: 'doubt_resolved', id: operation.id, by: 'probe' });
+  if (record === null) return null;
+  const answer = await answerOf(parts, record);
+  if (answer !== null) parts.near.remember(operation.id, answer);
+  return { revision: result.revision, record, orphaned: false };
+}
+
+async function ask(
+  parts: EngineParts,
+  operation: Operation,
+  probe: Probe,
+  record: InDoubtRecord,
+): Promise<ProbeAnswer> {
+  try {
+    return await probe({
+      id: operation.id,
+      attempt: record.attempt,
+      fence: record.fence,
+      downstreamKey: parts.downstreamKey(operation.id),
+    });
+  } catch {
+    return { found: 'unknown' };
+  }
+}
+
+async function toSettled(
+  parts: EngineParts,
+  operation: Operation,
+  doubt: InDoubt,
+  found: Extract<ProbeAnswer, { outcome: unknown }>,
+): Promise<SettledRecord> {
+  const { policy } = operation;
+  const record = doubt.record!;
+  const kept = await packOutcome(parts, found.outcome, policy.packAboveBytes);
+  const keepMs = keepMsOf(policy, found.found);
+  const resolution = { by: 'probe', reason: `the probe found ${found.found}` };
+  const now = parts.world.now();
+  return settleRecord(record, record.fence, found.found, kept, keepMs, now, resolution);
+}

@@ -1,0 +1,198 @@
+import { checksumBytes, checksumText } from './checksum.ts';
+import { OUTCOME_CEILING } from './policy.ts';
+import type {
+  DoubtReason,
+  KeptOutcome,
+  OperationId,
+  OperationRecord,
+  RecordState,
+  Resolution,
+  Step,
+} from './record.ts';
+
+/**
+ * A record as bytes, written once here for every store.
+ *
+ *   0 schema  1 state  2 flags  3 outcome codec  4 checksum (of all that follows, and of bytes 0–3, seeded by the id)
+ *   8 attempt  12 fence  20 createdAt  28 leaseUntil | settledAt | since  36 keepUntil
+ *  44 lengths: fingerprint, owner, content type, resolved by, resolved why, steps (count), outcome size, outcome bytes
+ *  64 the texts, the steps, the outcome
+ *
+ * Numbers are little-endian. A schema above ours, or anything that does not add up, is unreadable: the caller
+ * treats it as in doubt and never writes over it by itself.
+ */
+const SCHEMA = 1;
+const HEADER = 64;
+const CHECKSUM_AT = 4;
+const STATES: readonly RecordState[] = ['pending', 'committed', 'rejected', 'in_doubt'];
+const DOUBTS: readonly DoubtReason[] = [
+  'lease_lapsed',
+  'effect_threw',
+  'unreadable',
+  'outcome_unknown',
+];
+const FLAG_DOUBT_ON_LAPSE = 1;
+const FLAG_RESOLVED = 2;
+const DOUBT_SHIFT = 4;
+
+const utf8 = new TextEncoder();
+const fromUtf8 = new TextDecoder('utf-8', { fatal: true });
+const NO_BYTES = new Uint8Array(0);
+
+export function encodeRecord(id: OperationId, record: OperationRecord): Uint8Array {
+  const outcome = 'outcome' in record ? record.outcome : null;
+  const resolution = 'resolution' in record ? record.resolution : null;
+  const contentType = textBytes(outcome?.contentType ?? '');
+  const by = textBytes(resolution?.by ?? '');
+  const why = textBytes(resolution?.reason ?? '');
+  const fingerprint = textBytes(record.fingerprint);
+  const owner = textBytes(record.owner);
+  const steps = record.steps.map((step) => ({ name: textBytes(step.name), bytes: step.bytes }));
+  let length =
+    HEADER + fingerprint.length + owner.length + contentType.length + by.length + why.length;
+  for (const step of steps) length += 6 + step.name.length + step.bytes.length;
+  length += outcome?.bytes.length ?? 0;
+
+  const bytes = new Uint8Array(length);
+  const view = new DataView(bytes.buffer);
+  bytes[0] = SCHEMA;
+  bytes[1] = STATES.indexOf(record.state);
+  bytes[2] = flagsOf(record);
+  bytes[3] = outcome?.codec ?? 0;
+  view.setUint32(8, record.attempt, true);
+  view.setFloat64(12, record.fence, true);
+  view.setFloat64(20, record.createdAt, true);
+  view.setFloat64(28, pivotTime(record), true);
+  view.setFloat64(36, 'keepUntil' in record ? record.keepUntil : 0, true);
+  view.setUint16(44, fingerprint.length, true);
+  view.setUint16(46, owner.length, true);
+  view.setUint16(48, contentType.length, true);
+  view.setUint16(50, by.length, true);
+  view.setUint16(52, why.length, true);
+  view.setUint16(54, steps.length, true);
+  view.setUint32(56, outcome?.size ?? 0, true);
+  view.setUint32(60, outcome?.bytes.length ?? 0, true);
+
+  let at = HEADER;
+  for (const part of [fingerprint, owner, contentType, by, why]) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  for (const step of steps) {
+    view.setUint16(at, step.name.length, true);
+    view.setUint32(at + 2, step.bytes.length, true);
+    bytes.set(step.name, at + 6);
+    bytes.set(step.bytes, at + 6 + step.name.length);
+    at += 6 + step.name.length + step.bytes.length;
+  }
+  if (outcome !== null) bytes.set(outcome.bytes, at);
+  view.setUint32(CHECKSUM_AT, checksum(id, bytes), true);
+  return bytes;
+}
+
+/** The record, or `null` when the bytes cannot be read as one that belongs to this id. */
+export function decodeRecord(id: OperationId, bytes: Uint8Array): OperationRecord | null {
+  if (bytes.length < HEADER || bytes[0] !== SCHEMA) return null;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  if (view.getUint32(CHECKSUM_AT, true) !== checksum(id, bytes)) return null;
+  try {
+    return readFields(bytes, view);
+  } catch {
+    return null;
+  }
+}
+
+function readFields(bytes: Uint8Array, view: DataView): OperationRecord | null {
+  const state = STATES[bytes[1]!];
+  if (state === undefined) return null;
+  let at = HEADER;
+  const take = (length: number): Uint8Array => {
+    if (at + length > bytes.length) throw new RangeError('record is shorter than it says');
+    at += length;
+    return bytes.subarray(at - length, at);
+  };
+  const text = (length: number): string => readText(take(length));
+  const fingerprint = text(view.getUint16(44, true));
+  const owner = text(view.getUint16(46, true));
+  const contentType = text(view.getUint16(48, true));
+  const by = text(view.getUint16(50, true));
+  const why = text(view.getUint16(52, true));
+  const steps: Step[] = [];
+  for (let left = view.getUint16(54, true); left > 0; left -= 1) {
+    const nameLength = view.getUint16(at, true);
+    const valueLength = view.getUint32(at + 2, true);
+    at += 6;
+    steps.push({ name: text(nameLength), bytes: take(valueLength) });
+  }
+  const size = view.getUint32(56, true);
+  const kept = take(view.getUint32(60, true));
+  if (at !== bytes.length || size > OUTCOME_CEILING) return null;
+
+  const flags = bytes[2]!;
+  const base = {
+    fingerprint,
+    owner,
+    attempt: view.getUint32(8, true),
+    createdAt: view.getFloat64(20, true),
+    steps,
+    fence: view.getFloat64(12, true),
+  };
+  const pivot = view.getFloat64(28, true);
+  const keepUntil = view.getFloat64(36, true);
+  switch (state) {
+    case 'pending':
+      return {
+        ...base,
+        state,
+        leaseUntil: pivot,
+        keepUntil,
+        onLapse: (flags & FLAG_DOUBT_ON_LAPSE) === 0 ? 'take_over' : 'in_doubt',
+      };
+    case 'in_doubt': {
+      const reason = DOUBTS[flags >> DOUBT_SHIFT];
+      return reason === undefined ? null : { ...base, state, reason, since: pivot };
+    }
+    default: {
+      const outcome: KeptOutcome = { contentType, codec: bytes[3]!, size, bytes: kept };
+      const resolution: Resolution | null =
+        (flags & FLAG_RESOLVED) === 0 ? null : { by, reason: why };
+      return { ...base, state, outcome, settledAt: pivot, keepUntil, resolution };
+    }
+  }
+}
+
+function flagsOf(record: OperationRecord): number {
+  switch (record.state) {
+    case 'pending':
+      return record.onLapse === 'in_doubt' ? FLAG_DOUBT_ON_LAPSE : 0;
+    case 'in_doubt':
+      return DOUBTS.indexOf(record.reason) << DOUBT_SHIFT;
+    default:
+      return record.resolution === null ? 0 : FLAG_RESOLVED;
+  }
+}
+
+function pivotTime(record: OperationRecord): number {
+  switch (record.state) {
+    case 'pending':
+      return record.leaseUntil;
+    case 'in_doubt':
+      return record.since;
+    default:
+      return record.settledAt;
+  }
+}
+
+/** Seeded with the id: bytes that a store mixed up with another record's do not pass. */
+function checksum(id: OperationId, bytes: Uint8Array): number {
+  const head = bytes[0]! | (bytes[1]! << 8) | (bytes[2]! << 16) | (bytes[3]! << 24);
+  return checksumBytes(bytes, 8, checksumText(id.key, checksumText(id.scope, head)));
+}
+
+function textBytes(text: string): Uint8Array {
+  return text === '' ? NO_BYTES : utf8.encode(text);
+}
+
+function readText(bytes: Uint8Array): string {
+  return bytes.length === 0 ? '' : fromUtf8.decode(bytes);
+}

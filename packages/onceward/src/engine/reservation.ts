@@ -1,0 +1,204 @@
+import { answerOf, packOutcome } from './answer.ts';
+import { decide, isReleased, type Time } from './decide.ts';
+import { checkOutcome } from './input.ts';
+import type { Operation } from './operation.ts';
+import { callStore, type EngineParts, prepare, understand } from './parts.ts';
+import type { Policy } from './policy.ts';
+import type {
+  InDoubtRecord,
+  OperationId,
+  Outcome,
+  PendingRecord,
+  Revision,
+  SettledRecord,
+  SettledState,
+} from './record.ts';
+import {
+  claimRecord,
+  doubtRecord,
+  fenceOf,
+  keepMsOf,
+  releaseRecord,
+  renewRecord,
+  settleRecord,
+} from './transitions.ts';
+import type { EpochMs } from './units.ts';
+import { waitForChange } from './wait.ts';
+
+/**
+ * The engine for callers in another process: reserve, then commit, reject, renew or release under the fence that
+ * the reservation gave. Nothing is remembered here between the calls; the record and its fence are all there is.
+ */
+export type ReserveResult =
+  | {
+      readonly decision: 'claimed';
+      readonly fence: Revision;
+      readonly attempt: number;
+      readonly leaseUntil: EpochMs;
+    }
+  | {
+      readonly decision: 'replay';
+      readonly state: SettledState;
+      readonly outcome: Outcome;
+      readonly attempt: number;
+      readonly settledAt: EpochMs;
+    }
+  | { readonly decision: 'in_progress' | 'mismatch' | 'in_doubt' };
+
+export async function reserve(
+  parts: EngineParts,
+  operation: Omit<Operation, 'signal' | 'probe'>,
+): Promise<ReserveResult> {
+  const { id, policy } = operation;
+  const arrivedAt = parts.world.elapsed();
+  const known = parts.near.answer(id, earlier(parts.time()));
+  if (known !== undefined) {
+    if (known.fingerprint !== operation.fingerprint) return { decision: 'mismatch' };
+    known.replays += 1;
+    parts.observe({ type: 'replayed', id, near: true });
+    return { decision: 'replay', ...known };
+  }
+  let decision = decide(null, operation, policy, parts.time());
+  for (;;) {
+    switch (decision.kind) {
+      case 'claim': {
+        const { expected, attempt, steps } = decision;
+        const now = parts.world.now();
+        const record = claimRecord(operation, parts.nextOwner(), attempt, steps, now);
+        const result = await callStore(parts, 'claim', policy, () =>
+          parts.store.swap(id, expected, prepare(id, record)),
+        );
+        if (result.won) {
+          const { leaseUntil } = record;
+          parts.observe({ type: 'claimed', id, attempt });
+          return { decision: 'claimed', fence: result.revision, attempt, leaseUntil };
+        }
+        const current = understand(parts, id, result.current);
+        decision = decide(current, operation, policy, parts.time());
+        break;
+      }
+      case 'replay': {
+        const answer = await answerOf(parts, decision.record);
+        if (answer === null) return { decision: 'in_doubt' };
+        parts.near.remember(id, answer);
+        answer.replays += 1;
+        parts.observe({ type: 'replayed', id, near: false });
+        return { decision: 'replay', ...answer };
+      }
+      case 'wait': {
+        const left = policy.waitMs - (parts.world.elapsed() - arrivedAt);
+        if (left <= 0) return { decision: 'in_progress' };
+        await waitForChange(parts, operation, decision, left);
+        decision = decide(await look(parts, id, policy), operation, policy, parts.time());
+        break;
+      }
+      case 'doubt': {
+        const { revision } = decision;
+        const fence = fenceOf(decision.record, revision);
+        const now = parts.world.now();
+        const doubt = doubtRecord(decision.record, fence, 'lease_lapsed', now);
+        const result = await callStore(parts, 'doubt', policy, () =>
+          parts.store.swap(id, revision, prepare(id, doubt)),
+        );
+        if (result.won) {
+          parts.observe({ type: 'in_doubt', id, reason: 'lease_lapsed' });
+          return { decision: 'in_doubt' };
+        }
+        const current = understand(parts, id, result.current);
+        decision = decide(current, operation, policy, parts.time());
+        break;
+      }
+      case 'refuse':
+        return { decision: decision.reason };
+    }
+  }
+}
+
+export type FencedChange =
+  | { readonly as: SettledState; readonly outcome: Outcome }
+  | { readonly as: 'renewed' }
+  | { readonly as: 'released' };
+
+export type FencedResult =
+  | { readonly done: true; readonly leaseUntil?: EpochMs }
+  /** The fence is not the one that may write: another attempt, a verdict, or nothing is there. */
+  | { readonly done: false };
+
+/** One write of a reserved attempt. Asked again after a lost reply, it finds its own write and says done. */
+export async function writeFenced(
+  parts: EngineParts,
+  id: OperationId,
+  fence: Revision,
+  policy: Policy,
+  change: FencedChange,
+): Promise<FencedResult> {
+  if ('outcome' in change) checkOutcome(change.outcome, policy.maxOutcomeBytes);
+  for (;;) {
+    const current = await look(parts, id, policy);
+    const record = current?.record;
+    if (current === null || record === null || record === undefined) {
+      return { done: change.as === 'released' && current === null };
+    }
+    if (fenceOf(record, current.revision) !== fence) return { done: false };
+    if (record.state !== 'pending' && record.state !== 'in_doubt') {
+      return { done: record.state === change.as && record.resolution === null };
+    }
+    if (record.state === 'pending' && isReleased(record)) return { done: change.as === 'released' };
+    if (record.state === 'in_doubt' && change.as !== 'renewed') {
+      await parts.audit({
+        at: parts.world.now(),
+        action: 'late_commit',
+        scope: id.scope,
+        key: id.key,
+        by: 'attempt',
+        reason: `attempt ${record.attempt} ended after its lease had lapsed`,
+        from: 'in_doubt',
+        to: change.as,
+      });
+    }
+    const next = await nextRecord(parts, record, fence, policy, change);
+    const prepared = next === null ? null : prepare(id, next);
+    const result = await callStore(parts, 'settle', policy, () =>
+      parts.store.swap(id, current.revision, prepared),
+    );
+    if (!result.won) continue;
+    if (change.as === 'released') parts.observe({ type: 'released', id });
+    if (next === null) return { done: true };
+    if (next.state === 'pending') return { done: true, leaseUntil: next.leaseUntil };
+    const answer = await answerOf(parts, next);
+    if (answer !== null) parts.near.remember(id, answer);
+    parts.observe({ type: 'settled', id, state: next.state, attempt: record.attempt });
+    return { done: true };
+  }
+}
+
+/** A reserved attempt that was put in doubt and speaks up again is pending once more. */
+function revived(record: PendingRecord | InDoubtRecord, policy: Policy): PendingRecord {
+  if (record.state === 'pending') return record;
+  const { reason: _reason, since: _since, ...kept } = record;
+  const keepUntil = policy.keepCommittedMs;
+  return { ...kept, state: 'pending', leaseUntil: 1, onLapse: 'in_doubt', keepUntil };
+}
+
+async function nextRecord(
+  parts: EngineParts,
+  record: PendingRecord | InDoubtRecord,
+  fence: Revision,
+  policy: Policy,
+  change: FencedChange,
+): Promise<PendingRecord | SettledRecord | null> {
+  const held = revived(record, policy);
+  const now = parts.world.now();
+  if (change.as === 'renewed') return renewRecord(held, fence, held.steps, policy, now);
+  if (change.as === 'released') return releaseRecord(held, fence);
+  const kept = await packOutcome(parts, change.outcome, policy.packAboveBytes);
+  return settleRecord(held, fence, change.as, kept, keepMsOf(policy, change.as), now);
+}
+
+async function look(parts: EngineParts, id: OperationId, policy: Policy) {
+  return understand(parts, id, await callStore(parts, 'read', policy, () => parts.store.read(id)));
+}
+
+function earlier(time: Time): EpochMs {
+  return Math.min(time.wall, time.steady);
+}

@@ -1,0 +1,173 @@
+import { hasLapsed, isForgettable, isReleased } from './decide.ts';
+import { callStore, type EngineParts, prepare, retentionNow, understand } from './parts.ts';
+import type { ScannedRecord } from './record-store.ts';
+import { doubtRecord, fenceOf } from './transitions.ts';
+import { type DurationMs, SECOND } from './units.ts';
+import type { Timer } from './world.ts';
+
+export interface SweepOptions {
+  readonly everyMs?: DurationMs;
+  /** Records looked at in one pass, of each kind. */
+  readonly batch?: number;
+}
+
+export interface SweepResult {
+  /** Records whose retention had ended and that are gone now. */
+  readonly forgotten: number;
+  /** Claims that lapsed and are in doubt now. */
+  readonly doubted: number;
+  /** Expired records that this pass left for the next one. */
+  readonly stale: number;
+}
+
+const BOUND = { storeTimeoutMs: 10 * SECOND };
+
+/** One bounded pass over what is due. */
+export async function sweep(parts: EngineParts, batch: number): Promise<SweepResult> {
+  const lapsed = await sweepClaims(parts, batch);
+  const settled = await forgetSettled(parts, batch);
+  const result = {
+    forgotten: lapsed.forgotten + settled,
+    doubted: lapsed.doubted,
+    stale: settled < batch ? 0 : await countStale(parts),
+  };
+  parts.observe({ type: 'swept', forgotten: result.forgotten, stale: result.stale });
+  return result;
+}
+
+async function sweepClaims(
+  parts: EngineParts,
+  batch: number,
+): Promise<{ forgotten: number; doubted: number }> {
+  let forgotten = 0;
+  let doubted = 0;
+  const query = { states: ['pending'], dueBefore: parts.world.now(), limit: batch } as const;
+  for await (const found of parts.store.scan(query)) {
+    const done = await sweepClaim(parts, found);
+    if (done === 'forgotten') forgotten += 1;
+    if (done === 'doubted') doubted += 1;
+  }
+  return { forgotten, doubted };
+}
+
+async function sweepClaim(
+  parts: EngineParts,
+  found: ScannedRecord,
+): Promise<'forgotten' | 'doubted' | null> {
+  const { id, revision } = found;
+  const current = understand(parts, id, found);
+  const record = current?.record;
+  if (record?.state !== 'pending') return null;
+  if (isForgettable(record, parts.time())) {
+    return (await swap(parts, found, null)) ? 'forgotten' : null;
+  }
+  const lapsed = hasLapsed(record, current?.orphaned === true, parts.world.now());
+  if (!lapsed || isReleased(record) || record.onLapse === 'take_over') return null;
+  const fence = fenceOf(record, revision);
+  const next = prepare(id, doubtRecord(record, fence, 'lease_lapsed', parts.world.now()));
+  if (!(await swap(parts, found, next))) return null;
+  parts.observe({ type: 'in_doubt', id, reason: 'lease_lapsed' });
+  return 'doubted';
+}
+
+/**
+ * Claims of an earlier life of an embedded store: whoever held them is gone. Run once when the engine starts, so
+ * that they are listed as in doubt at once and not when somebody asks.
+ */
+export async function sweepOrphans(parts: EngineParts): Promise<number> {
+  if (parts.store.traits.firstRevisionOfLife === null) return 0;
+  let doubted = 0;
+  const query = { states: ['pending'], limit: Number.MAX_SAFE_INTEGER } as const;
+  for await (const found of parts.store.scan(query)) {
+    if ((await sweepClaim(parts, found)) === 'doubted') doubted += 1;
+  }
+  return doubted;
+}
+
+async function forgetSettled(parts: EngineParts, batch: number): Promise<number> {
+  const now = retentionNow(parts);
+  const { store } = parts;
+  if (store.forgetDue !== undefined) {
+    return callStore(parts, 'sweep', BOUND, () => store.forgetDue!(now, batch));
+  }
+  let forgotten = 0;
+  const query = { states: ['committed', 'rejected'], dueBefore: now, limit: batch } as const;
+  for await (const found of store.scan(query)) {
+    if (await swap(parts, found, null)) forgotten += 1;
+  }
+  return forgotten;
+}
+
+const STALE_COUNTED_AT_MOST = 10_000;
+
+async function countStale(parts: EngineParts): Promise<number> {
+  let stale = 0;
+  const query = {
+    states: ['committed', 'rejected'],
+    dueBefore: retentionNow(parts),
+    limit: STALE_COUNTED_AT_MOST,
+  } as const;
+  for await (const _ of parts.store.scan(query)) stale += 1;
+  return stale;
+}
+
+async function swap(
+  parts: EngineParts,
+  found: ScannedRecord,
+  next: ReturnType<typeof prepare> | null,
+): Promise<boolean> {
+  const result = await callStore(parts, 'sweep', BOUND, () =>
+    parts.store.swap(found.id, found.revision, next),
+  );
+  return result.won;
+}
+
+/** Sweeps again and again, one pass at a time, until stopped. */
+export class Sweeper {
+  readonly #parts: EngineParts;
+  readonly #everyMs: DurationMs;
+  readonly #batch: number;
+  #timer: Timer | null = null;
+  #pass: Promise<void> = Promise.resolve();
+  #stopped = false;
+
+  constructor(parts: EngineParts, options: SweepOptions = {}) {
+    this.#parts = parts;
+    this.#everyMs = options.everyMs ?? 10 * SECOND;
+    this.#batch = options.batch ?? 1_000;
+  }
+
+  start(): void {
+    this.#pass = this.#run(() => sweepOrphans(this.#parts));
+    this.#schedule(this.#everyMs);
+  }
+
+  /** Resolves when no pass is under way any more. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#timer?.cancel();
+    await this.#pass;
+  }
+
+  #schedule(ms: DurationMs): void {
+    if (this.#stopped) return;
+    this.#timer = this.#parts.world.startTimer(ms, () => {
+      this.#pass = this.#pass.then(async () => {
+        let behind = false;
+        await this.#run(async () => {
+          behind = (await sweep(this.#parts, this.#batch)).stale > 0;
+        });
+        // A backlog is worked off ten times as fast, still at a bounded rate.
+        this.#schedule(behind ? this.#everyMs / 10 : this.#everyMs);
+      });
+    });
+  }
+
+  async #run(pass: () => Promise<unknown>): Promise<void> {
+    try {
+      await pass();
+    } catch (error) {
+      this.#parts.observe({ type: 'store_error', phase: 'sweep', error });
+    }
+  }
+}

@@ -1,0 +1,162 @@
+import { answerOf, packOutcome, refuse, replay, toAnswer } from './answer.ts';
+import { decide } from './decide.ts';
+import { OncewardError } from './errors.ts';
+import { checkOutcome } from './input.ts';
+import type { Attempt, Execution, Operation, Settlement } from './operation.ts';
+import { callStore, type EngineParts, prepare, retentionNow, understand } from './parts.ts';
+import type { PendingRecord, Revision, SettledRecord } from './record.ts';
+import type { RecordStore, TransactionalStore } from './record-store.ts';
+import { claimRecord, keepMsOf, settleRecord } from './transitions.ts';
+
+/** Runs `work` in one transaction of the caller's database: commits when it resolves, rolls back when it rejects. */
+export type Transact<Tx> = <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;
+
+export type TransactionEffect<Tx> = (attempt: Attempt, tx: Tx) => Promise<Settlement>;
+
+/**
+ * Effect and record in one commit: both happened, or neither. The claim is made inside the transaction, so there
+ * is no lease and nothing to take over; a second arrival waits in the database for the first to end.
+ */
+export async function executeInTransaction<Tx>(
+  parts: EngineParts,
+  store: TransactionalStore<Tx>,
+  operation: Operation,
+  transact: Transact<Tx>,
+  effect: TransactionEffect<Tx>,
+): Promise<Execution> {
+  const { id } = operation;
+  const known = parts.near.answer(id, retentionNow(parts));
+  if (known !== undefined) {
+    if (known.fingerprint !== operation.fingerprint) return refuse(parts, id, 'mismatch');
+    return replay(parts, id, known, true);
+  }
+  const owner = parts.nextOwner();
+  let done: Done | null = null;
+  try {
+    await transact(async (tx) => {
+      done = await runWithin(parts, store.within(tx), operation, owner, (attempt) =>
+        effect(attempt, tx),
+      );
+    });
+  } catch (error) {
+    if (error instanceof RolledBack) return error.execution;
+    if (done === null) throw error;
+    return learnOutcome(parts, operation, done, error);
+  }
+  return conclude(parts, operation, done as unknown as Done);
+}
+
+interface Done {
+  readonly record: SettledRecord;
+  readonly settlement: Settlement;
+  readonly fence: Revision;
+}
+
+/** Leaves the transaction with a result and no trace in the database. */
+class RolledBack extends Error {
+  readonly execution: Execution;
+  constructor(execution: Execution) {
+    super('rolled back');
+    this.execution = execution;
+  }
+}
+
+async function runWithin(
+  parts: EngineParts,
+  store: RecordStore,
+  operation: Operation,
+  owner: string,
+  effect: (attempt: Attempt) => Promise<Settlement>,
+): Promise<Done> {
+  const { id, policy } = operation;
+  const { record, revision } = await claimWithin(parts, store, operation, owner);
+  const settlement = await effect({
+    id,
+    number: record.attempt,
+    fence: revision,
+    signal: new AbortController().signal,
+    downstreamKey: parts.downstreamKey(id),
+    step: (_name, work) => work(),
+  });
+  if (!('outcome' in settlement)) {
+    const { attempt } = record;
+    const released: Execution = {
+      kind: 'executed',
+      settlement,
+      attempt,
+      fence: revision,
+      recorded: true,
+    };
+    throw new RolledBack(released);
+  }
+  checkOutcome(settlement.outcome, policy.maxOutcomeBytes);
+  const kept = await packOutcome(parts, settlement.outcome, policy.packAboveBytes);
+  const keepMs = keepMsOf(policy, settlement.as);
+  const now = parts.world.now();
+  const settled = settleRecord(record, revision, settlement.as, kept, keepMs, now);
+  parts.world.crashPoint?.('before-settle');
+  const result = await callStore(parts, 'settle', policy, () =>
+    store.swap(id, revision, prepare(id, settled)),
+  );
+  if (!result.won) throw new RolledBack(refuse(parts, id, 'fence_lost', { retryAfterMs: 1_000 }));
+  return { record: settled, settlement, fence: revision };
+}
+
+async function claimWithin(
+  parts: EngineParts,
+  store: RecordStore,
+  operation: Operation,
+  owner: string,
+): Promise<{ record: PendingRecord; revision: Revision }> {
+  const { id, policy } = operation;
+  let decision = decide(null, operation, policy, parts.time());
+  while (decision.kind === 'claim') {
+    const now = parts.world.now();
+    const record = claimRecord(operation, owner, decision.attempt, [], now);
+    const { expected } = decision;
+    parts.world.crashPoint?.('before-claim');
+    // No bound of ours: the wait for another's transaction belongs to the database and to the caller's.
+    const result = await store.swap(id, expected, prepare(id, record));
+    if (result.won) return { record, revision: result.revision };
+    const current = understand(parts, id, result.current);
+    decision = decide(current, operation, policy, parts.time());
+  }
+  if (decision.kind === 'replay') {
+    const answer = await answerOf(parts, decision.record);
+    if (answer === null) throw new RolledBack(refuse(parts, id, 'in_doubt'));
+    parts.near.remember(id, answer);
+    throw new RolledBack(replay(parts, id, answer, false));
+  }
+  if (decision.kind === 'refuse') throw new RolledBack(refuse(parts, id, decision.reason));
+  if (decision.kind === 'doubt') throw new RolledBack(refuse(parts, id, 'in_doubt'));
+  const details = { retryAfterMs: 1_000 };
+  throw new RolledBack(refuse(parts, id, 'in_progress', details));
+}
+
+/** The commit's reply was lost. The record, written in the same commit, tells whether it happened. */
+async function learnOutcome(
+  parts: EngineParts,
+  operation: Operation,
+  done: Done,
+  error: unknown,
+): Promise<Execution> {
+  try {
+    const stored = await callStore(parts, 'read', operation.policy, () =>
+      parts.store.read(operation.id),
+    );
+    const record = understand(parts, operation.id, stored)?.record;
+    if (record?.owner === done.record.owner) return conclude(parts, operation, done);
+  } catch (cause) {
+    if (!(cause instanceof OncewardError)) throw cause;
+  }
+  const details = { retryAfterMs: 1_000, cause: error };
+  return refuse(parts, operation.id, 'store_unavailable', details);
+}
+
+function conclude(parts: EngineParts, operation: Operation, done: Done): Execution {
+  const { record, settlement, fence } = done;
+  const { id } = operation;
+  if ('outcome' in settlement) parts.near.remember(id, toAnswer(record, settlement.outcome));
+  parts.observe({ type: 'settled', id, state: record.state, attempt: record.attempt });
+  return { kind: 'executed', settlement, attempt: record.attempt, fence, recorded: true };
+}

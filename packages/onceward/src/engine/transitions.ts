@@ -1,0 +1,119 @@
+import { type EffectKind, onLapseOf, type Policy } from './policy.ts';
+import type {
+  DoubtReason,
+  InDoubtRecord,
+  KeptOutcome,
+  OperationRecord,
+  PendingRecord,
+  Resolution,
+  Revision,
+  SettledRecord,
+  SettledState,
+  Step,
+} from './record.ts';
+import type { EpochMs } from './units.ts';
+
+/** The arrows of a record's life, as functions from one record to the next. Nothing else makes records. */
+
+export interface ClaimRequest {
+  readonly fingerprint: string;
+  readonly effect: EffectKind;
+  readonly policy: Policy;
+}
+
+/** (absent | lapsed) → pending */
+export function claimRecord(
+  request: ClaimRequest,
+  owner: string,
+  attempt: number,
+  steps: readonly Step[],
+  now: EpochMs,
+): PendingRecord {
+  const leaseUntil = now + request.policy.leaseMs;
+  return {
+    state: 'pending',
+    fingerprint: request.fingerprint,
+    owner,
+    attempt,
+    createdAt: now,
+    steps,
+    fence: 0,
+    leaseUntil,
+    onLapse: onLapseOf(request.effect),
+    keepUntil: leaseUntil + request.policy.keepCommittedMs,
+  };
+}
+
+/** pending → pending, alive for another lease */
+export function renewRecord(
+  record: PendingRecord,
+  fence: Revision,
+  steps: readonly Step[],
+  policy: Policy,
+  now: EpochMs,
+): PendingRecord {
+  const leaseUntil = now + policy.leaseMs;
+  const keepUntil = leaseUntil + policy.keepCommittedMs;
+  return { ...record, fence, steps, leaseUntil, keepUntil };
+}
+
+/** pending → released: nothing happened, only finished steps are worth keeping. `null`: nothing is. */
+export function releaseRecord(record: PendingRecord, fence: Revision): PendingRecord | null {
+  return record.steps.length === 0 ? null : { ...record, fence, leaseUntil: 0 };
+}
+
+/** (pending | in doubt) → committed | rejected */
+export function settleRecord(
+  record: OperationRecord,
+  fence: Revision,
+  state: SettledState,
+  outcome: KeptOutcome,
+  keepMs: number,
+  now: EpochMs,
+  resolution: Resolution | null = null,
+): SettledRecord {
+  const { fingerprint, owner, attempt, createdAt } = record;
+  return {
+    state,
+    fingerprint,
+    owner,
+    attempt,
+    createdAt,
+    steps: [],
+    fence,
+    outcome,
+    settledAt: now,
+    keepUntil: now + keepMs,
+    resolution,
+  };
+}
+
+/** pending → in doubt: a question that only the attempt, a probe or an operator may answer */
+export function doubtRecord(
+  record: PendingRecord,
+  fence: Revision,
+  reason: DoubtReason,
+  now: EpochMs,
+): InDoubtRecord {
+  const { fingerprint, owner, attempt, createdAt, steps } = record;
+  return {
+    state: 'in_doubt',
+    fingerprint,
+    owner,
+    attempt,
+    createdAt,
+    steps,
+    fence,
+    reason,
+    since: now,
+  };
+}
+
+/** The fence of whoever holds the record: the claim's own revision until it has written again. */
+export function fenceOf(record: OperationRecord, revision: Revision): Revision {
+  return record.fence === 0 ? revision : record.fence;
+}
+
+export function keepMsOf(policy: Policy, state: SettledState): number {
+  return state === 'committed' ? policy.keepCommittedMs : policy.keepRejectedMs;
+}

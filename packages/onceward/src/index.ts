@@ -1,0 +1,61 @@
+export { OutcomeUnknown } from './engine/attempt.ts';
+export { type Current, type Decision, decide, type Time } from './engine/decide.ts';
+export {
+  Engine,
+  type EngineOptions,
+  type ListQuery,
+  type RecordView,
+} from './engine/engine.ts';
+export {
+  ERRORS,
+  type ErrorCode,
+  OncewardError,
+  type Retry,
+  StoreError,
+} from './engine/errors.ts';
+export type { Audit, AuditLine, EngineEvent, Observe } from './engine/events.ts';
+export { LIMITS } from './engine/input.ts';
+export type { NearTierOptions } from './engine/near-tier.ts';
+export type { OnceEffect, OnceOptions } from './engine/once.ts';
+export type {
+  Attempt,
+  Effect,
+  Execution,
+  Operation,
+  Probe,
+  ProbeAnswer,
+  Refusal,
+  RefusalReason,
+  Settlement,
+} from './engine/operation.ts';
+export type { OutcomeCodec, Platform } from './engine/platform.ts';
+export type { EffectKind, Policy } from './engine/policy.ts';
+export { type ProfileName, profiles } from './engine/profiles.ts';
+export {
+  NOT_RETAINED,
+  type OnLapse,
+  type OperationId,
+  type OperationRecord,
+  type Outcome,
+  type RecordState,
+  type Revision,
+} from './engine/record.ts';
+export type {
+  NextRecord,
+  RecordStore,
+  ScannedRecord,
+  ScanQuery,
+  StoreCount,
+  StoredRecord,
+  StoreTraits,
+  SwapResult,
+  TransactionalStore,
+} from './engine/record-store.ts';
+export type { FencedChange, FencedResult, ReserveResult } from './engine/reservation.ts';
+export type { Actor, ChangeResult, Verdict } from './engine/resolve.ts';
+export type { SweepOptions, SweepResult } from './engine/sweep.ts';
+export type { Transact, TransactionEffect } from './engine/transaction.ts';
+export type { World } from './engine/world.ts';
+export { createOnceward, type OncewardOptions } from './onceward.ts';
+export { nodePlatform } from './runtime/node-platform.ts';
+export { nodeWorld } from './runtime/node-world.ts';

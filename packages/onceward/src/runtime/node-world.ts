@@ -1,0 +1,17 @@
+import { randomBytes } from 'node:crypto';
+import type { World } from '../engine/world.ts';
+
+/** The real clock, the real dice, and no crashes but real ones. */
+export function nodeWorld(): World {
+  return {
+    now: Date.now,
+    elapsed: () => performance.now(),
+    random: Math.random,
+    token: () => randomBytes(16).toString('base64url'),
+    startTimer(ms, callback) {
+      const timer = setTimeout(callback, ms);
+      timer.unref();
+      return { cancel: () => clearTimeout(timer) };
+    },
+  };
+}
