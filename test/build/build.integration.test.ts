@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -43,8 +43,8 @@ beforeAll(async () => {
     recursive: true,
     filter: (path) => !notSources.test(path),
   });
-  for (const file of ['package.json', 'tsconfig.json']) {
-    await cp(join(ROOT, file), join(workspace, file));
+  for (const path of ['package.json', 'tsconfig.json', 'scripts']) {
+    await cp(join(ROOT, path), join(workspace, path), { recursive: true });
   }
   await symlink(join(ROOT, 'node_modules'), join(workspace, 'node_modules'));
   await run('npm', ['run', '--silent', 'build'], library);
@@ -58,6 +58,14 @@ describe('the built library', () => {
       const built = target['onceward-source'].replace('./src/', './dist/').replace(/\.ts$/, '');
       expect(target).toMatchObject({ types: `${built}.d.ts`, default: `${built}.js` });
     }
+  });
+
+  it('has the SQL and Lua that its sources have', async () => {
+    const assetsIn = async (folder: string) => {
+      const paths = await readdir(join(library, folder), { recursive: true });
+      return paths.filter((path) => /\.(sql|lua|proto)$/.test(path)).sort();
+    };
+    expect(await assetsIn('dist')).toEqual(await assetsIn('src'));
   });
 
   it('is packed as publishers recommend', async () => {
