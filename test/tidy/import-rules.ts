@@ -47,11 +47,13 @@ const ROOMS: readonly Room[] = [
   { room: 'client/', values: ['client/', 'keys/'], packages: /^idb$/ },
   {
     room: 'testing/',
-    values: ['testing/', 'engine/', 'keys/', 'http/', 'stores/memory/'],
+    values: ['testing/', 'engine/', 'keys/', 'runtime/', 'http/', 'stores/memory/'],
     packages: ANY,
   },
-  // The front of the library: it gathers the engine and gives it Node's clock, chance and codecs.
-  { room: '', values: ['engine/', 'keys/'], packages: NODE },
+  // Node's clock, chance, digests and codecs, in the form that the engine asks for.
+  { room: 'runtime/', values: ['runtime/', 'engine/'], packages: NODE },
+  // The front of the library gathers the engine and gives it the runtime.
+  { room: '', values: ['engine/', 'keys/', 'runtime/'], packages: NODE },
 ];
 
 /** Only the composition of the real program may name a concrete store. */
