@@ -68,6 +68,7 @@ describe('an import across rooms', () => {
 describe('a planted violation', () => {
   const engine = `${SRC}/engine/sweep.ts`;
   const planted: [what: string, path: string, text: string][] = [
+    ['a slip of the pen', 'bench/src/a.ts', 'export const = 1;'],
     ['a clock in the engine', engine, 'export const now = Date.now();'],
     ['chance in the engine', engine, 'export const x = Math.random();'],
     ['a timer in the engine', engine, 'setTimeout(() => {}, 1);'],

@@ -17,6 +17,8 @@ export interface SourceFile {
   readonly imports: readonly Import[];
   /** Where the type `any` is written. */
   readonly anyAt: readonly number[];
+  /** Why the parser gave up; then there is nothing but the text. */
+  readonly fault: string | null;
 }
 
 export interface Found {
@@ -49,12 +51,11 @@ function listFiles(folder: string): string[] {
 }
 
 export function parseFile(path: string, text: string): SourceFile {
-  if (!CODE_FILE.test(path)) {
-    return { path, text, code: text, comments: [], strings: [], imports: [], anyAt: [] };
-  }
+  const textOnly = { path, text, code: text, comments: [], strings: [], imports: [], anyAt: [] };
+  if (!CODE_FILE.test(path)) return { ...textOnly, fault: null };
   const parsed = parseSync(path, text, { sourceType: 'module' });
   const fault = parsed.errors[0];
-  if (fault !== undefined) throw new Error(`${path} cannot be parsed: ${fault.message}`);
+  if (fault !== undefined) return { ...textOnly, fault: fault.message };
 
   const strings: Found[] = [];
   const patterns: { start: number; end: number }[] = [];
@@ -81,6 +82,7 @@ export function parseFile(path: string, text: string): SourceFile {
     strings,
     imports: readImports(parsed.module, text),
     anyAt,
+    fault: null,
   };
 }
 

@@ -39,6 +39,10 @@ const WORLDLY = new RegExp(
 
 export const textRules: readonly Rule[] = [
   {
+    name: 'code can be parsed',
+    check: (file) => (file.fault === null ? [] : [{ at: 0, why: file.fault }]),
+  },
+  {
     name: 'the engine learns of the world through its arguments only',
     check: (file) =>
       ENGINE.test(file.path) && !TEST.test(file.path)
