@@ -6,10 +6,10 @@ import type { Import, SourceFile } from './source-file.ts';
 interface Room {
   /** A folder of packages/onceward/src, ending in a slash, or `''` for the files directly in it. */
   readonly room: string;
-  /** Rooms, folders or files (all by prefix) that may be imported for their values. */
-  readonly values: readonly string[];
+  /** Rooms, folders or files that may be imported for their values: by prefix, or by pattern. */
+  readonly values: readonly (string | RegExp)[];
   /** The same, for types only. */
-  readonly types?: readonly string[];
+  readonly types?: readonly (string | RegExp)[];
   /** Packages, Node's own included, that may be imported. */
   readonly packages: RegExp;
 }
@@ -17,6 +17,9 @@ interface Room {
 const NONE = /^$/;
 const NODE = /^node:/;
 const ANY = /./;
+
+/** What every store needs and no store owns lies beside them, and knows none of them. */
+const BESIDE_STORES = /^stores\/[^/]+\.ts$/;
 
 const LIBRARY = 'packages/onceward/src/';
 
@@ -35,6 +38,7 @@ const ROOMS: readonly Room[] = [
     room: `stores/${store}/`,
     values: [
       `stores/${store}/`,
+      BESIDE_STORES,
       'engine/errors.ts',
       'engine/units.ts',
       ...(store === 'wal' ? ['segment-log/'] : []),
@@ -42,6 +46,12 @@ const ROOMS: readonly Room[] = [
     types: ['engine/'],
     packages: ANY,
   })),
+  {
+    room: 'stores/',
+    values: [BESIDE_STORES, 'engine/errors.ts', 'engine/units.ts'],
+    types: ['engine/'],
+    packages: NODE,
+  },
   { room: 'jobs/', values: ['jobs/', 'engine/', 'keys/'], packages: ANY },
   { room: 'client/storages/node', values: ['client/', 'keys/'], packages: NODE },
   { room: 'client/', values: ['client/', 'keys/'], packages: /^idb$/ },
@@ -93,9 +103,13 @@ function forbids(file: SourceFile, entry: Import): string | null {
   const inside = target.slice(LIBRARY.length);
   if (!inside.includes('/') && room.room === '') return null;
   const allowed = entry.typeOnly ? [...room.values, ...(room.types ?? [])] : room.values;
-  if (allowed.some((prefix) => inside.startsWith(prefix))) return null;
-  const asTypes = room.types?.some((prefix) => inside.startsWith(prefix)) === true;
+  if (fits(inside, allowed)) return null;
+  const asTypes = fits(inside, room.types ?? []);
   return `${name} may not import ${inside}${asTypes ? ' but for its types' : ''}`;
+}
+
+function fits(path: string, allowed: readonly (string | RegExp)[]): boolean {
+  return allowed.some((one) => (typeof one === 'string' ? path.startsWith(one) : one.test(path)));
 }
 
 function roomOf(path: string): Room | undefined {
