@@ -23,6 +23,10 @@ const BESIDE_STORES = /^stores\/[^/]+\.ts$/;
 
 const LIBRARY = 'packages/onceward/src/';
 
+const SHARED_BY_STORES = ['call-deadlines.ts', 'durability.ts', 'swap-queue.ts', 'waiters.ts'].map(
+  (file) => `stores/${file}`,
+);
+
 /** The first room whose prefix fits is the file's room. */
 const ROOMS: readonly Room[] = [
   { room: 'engine/', values: ['engine/', 'keys/'], packages: NONE },
@@ -41,11 +45,19 @@ const ROOMS: readonly Room[] = [
       BESIDE_STORES,
       'engine/errors.ts',
       'engine/units.ts',
+      ...SHARED_BY_STORES,
       ...(store === 'wal' ? ['segment-log/'] : []),
     ],
     types: ['engine/'],
     packages: ANY,
   })),
+  // What several stores need and no one store owns: plain files beside the folders.
+  {
+    room: 'stores/',
+    values: [...SHARED_BY_STORES, 'engine/errors.ts', 'engine/units.ts'],
+    types: ['engine/'],
+    packages: NODE,
+  },
   {
     room: 'stores/',
     values: [BESIDE_STORES, 'engine/errors.ts', 'engine/units.ts'],

@@ -1,0 +1,79 @@
+import { StoreError } from '../../engine/errors.ts';
+import { type DurationMs, SECOND } from '../../engine/units.ts';
+import { type Durability, requireDurability } from '../durability.ts';
+import { Waiters } from '../waiters.ts';
+import { proveDurability } from './durability-proof.ts';
+import { connectionsLike, type RedisClient } from './redis-driver.ts';
+import { RedisLink } from './redis-link.ts';
+import { RedisStore } from './redis-store.ts';
+import { SWAP } from './swap.lua.ts';
+
+export type { Durability, StoreFinding } from '../durability.ts';
+export type { IoRedisClient, NodeRedisClient, RedisClient } from './redis-driver.ts';
+export type { RedisStore } from './redis-store.ts';
+
+export interface RedisStoreOptions {
+  /**
+   * A client of `@redis/client`, `redis` or `ioredis` for one server. The store opens connections of its own with
+   * the same settings, because it must not share a queue that sends commands after their callers have left.
+   */
+  readonly client: RedisClient;
+  /** What every key begins with. */
+  readonly prefix?: string;
+  /** How long a call may take, at most half a minute. */
+  readonly timeoutMs?: DurationMs;
+  /** Wakes waiters in other processes by pub/sub, over a second connection. */
+  readonly notifications?: boolean;
+  /** Refuses to open unless the server's settings prove at least this. */
+  readonly durability?: Durability;
+}
+
+/**
+ * Records in Redis 7 or later, or Valkey: one plain command to claim, one lean script to settle.
+ *
+ * ```ts
+ * const store = await openRedisStore({ client: createClient({ url }) });
+ * ```
+ */
+export async function openRedisStore(options: RedisStoreOptions): Promise<RedisStore> {
+  const timeoutMs = options.timeoutMs ?? SECOND;
+  if (!(timeoutMs > 0 && timeoutMs <= 30 * SECOND)) {
+    throw invalid(`timeoutMs is ${timeoutMs}; it must be above 0 and at most ${30 * SECOND}`);
+  }
+  const prefix = options.prefix ?? 'onceward:';
+  if (/[{}]/.test(prefix)) throw invalid(`prefix is ${prefix}; it must not hold braces`);
+
+  const open = connectionsLike(options.client, timeoutMs);
+  const waiters = new Waiters();
+  const link = await RedisLink.connect(open, timeoutMs);
+  let subscriptions: RedisLink | null = null;
+  try {
+    await checkVersion(link);
+    const proof = await proveDurability(link);
+    requireDurability('redis', options.durability, proof.durability, proof.findings);
+    await link.call('SCRIPT', 'LOAD', SWAP);
+    if (options.notifications !== false) {
+      subscriptions = await RedisLink.connect(open, timeoutMs, {
+        // What changed while there was no connection was not heard: everyone looks again.
+        connected: () => waiters.wakeAll(),
+        message: (key) => waiters.wake(key),
+      });
+    }
+    return new RedisStore({ link, subscriptions, waiters, prefix, proof });
+  } catch (error) {
+    link.close();
+    throw error;
+  }
+}
+
+async function checkVersion(link: RedisLink): Promise<void> {
+  const info = String(await link.call('INFO', 'server'));
+  const version = /redis_version:(\d+)\.(\S+)/.exec(info);
+  if (version === null || Number(version[1]) < 7) {
+    throw invalid(`Redis ${version?.slice(1).join('.') ?? '?'} is too old; 7.0 or later is needed`);
+  }
+}
+
+function invalid(message: string): StoreError {
+  return new StoreError('ONCE_INVALID_CONFIG', message, { applied: 'no' });
+}

@@ -1,0 +1,77 @@
+import type { RecordState } from '../../engine/record.ts';
+import type { ScannedRecord, ScanQuery, StoreCount } from '../../engine/record-store.ts';
+import type { Reply } from './redis-driver.ts';
+import type { RedisLink } from './redis-link.ts';
+import { decodeValue, HEAD_BYTES, idOf, patternOf, type StoredValue } from './stored-value.ts';
+
+/** How many keys one SCAN looks at: well under a millisecond of the server's time. */
+const PAGE = '250';
+
+/**
+ * Walks the keyspace page by page. There is no index on purpose: keeping one would add commands to every operation,
+ * while only the sweeper and the console ever scan, and settled records leave on their own.
+ */
+export async function* scanRecords(
+  link: RedisLink,
+  prefix: string,
+  query: ScanQuery,
+): AsyncGenerator<ScannedRecord> {
+  // SCAN may show a key twice while the table grows.
+  const given = new Set<string>();
+  for await (const heads of scanHeads(link, prefix, query.scope)) {
+    const wanted = heads.filter(([key, head]) => !given.has(key) && fits(head, query));
+    const values = await Promise.all(wanted.map(([key]) => link.call('GET', key)));
+    for (const [at, reply] of values.entries()) {
+      const key = wanted[at]?.[0] as string;
+      const id = idOf(prefix, key);
+      if (!Buffer.isBuffer(reply) || id === null) continue;
+      const value = decodeValue(reply);
+      if (value.state === null || !fits(value, query)) continue;
+      given.add(key);
+      yield { ...value, id, state: value.state };
+      if (given.size >= query.limit) return;
+    }
+  }
+}
+
+export async function countRecords(link: RedisLink, prefix: string): Promise<StoreCount> {
+  const counts: Record<RecordState, number> = {
+    pending: 0,
+    committed: 0,
+    rejected: 0,
+    in_doubt: 0,
+  };
+  for await (const heads of scanHeads(link, prefix, undefined)) {
+    for (const [, head] of heads) if (head.state !== null) counts[head.state] += 1;
+  }
+  return counts;
+}
+
+/** Keys with what stands before their bytes, page by page. */
+async function* scanHeads(
+  link: RedisLink,
+  prefix: string,
+  scope: string | undefined,
+): AsyncGenerator<[key: string, head: StoredValue][]> {
+  const pattern = patternOf(prefix, scope);
+  let cursor = '0';
+  do {
+    const page = (await link.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', PAGE)) as Reply[];
+    cursor = String(page[0]);
+    const keys = (page[1] as Reply[]).map(String);
+    const last = String(HEAD_BYTES - 1);
+    const heads = await Promise.all(keys.map((key) => link.call('GETRANGE', key, '0', last)));
+    // A key that left between the two commands has an empty head.
+    yield heads.flatMap((head, at) =>
+      Buffer.isBuffer(head) && head.length > 0
+        ? [[keys[at] as string, decodeValue(head)] as [string, StoredValue]]
+        : [],
+    );
+  } while (cursor !== '0');
+}
+
+function fits(value: StoredValue, query: ScanQuery): boolean {
+  if (value.state === null) return false;
+  if (query.states !== undefined && !query.states.includes(value.state)) return false;
+  return query.dueBefore === undefined || (value.dueAt !== null && value.dueAt <= query.dueBefore);
+}

@@ -1,0 +1,118 @@
+/** The slice of `@redis/client` 5 (or `redis` 5) that the store needs. */
+export interface NodeRedisClient {
+  readonly options?: { readonly socket?: object } | undefined;
+  duplicate(overrides?: object): NodeRedisClient;
+  connect(): Promise<unknown>;
+  sendCommand(args: readonly (string | Buffer)[], options?: object): Promise<unknown>;
+  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
+  on(event: string, listener: (...args: unknown[]) => void): unknown;
+  destroy(): void;
+}
+
+/** The slice of `ioredis` 5 or later that the store needs. */
+export interface IoRedisClient {
+  readonly status: string;
+  duplicate(overrides?: object): IoRedisClient;
+  connect(): Promise<unknown>;
+  callBuffer(command: string, ...args: (string | Buffer)[]): Promise<unknown>;
+  subscribe(channel: string): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
+  on(event: string, listener: (...args: unknown[]) => void): unknown;
+  disconnect(): void;
+}
+
+export type RedisClient = NodeRedisClient | IoRedisClient;
+
+/** A reply with strings as bytes. */
+export type Reply = Buffer | number | null | readonly Reply[];
+
+/**
+ * One connection to Redis, whatever the driver. It never queues while it is not connected and never sends a command
+ * again: what it could not do, it says at once.
+ */
+export interface RedisConnection {
+  send(command: string, ...args: (string | Buffer)[]): Promise<Reply>;
+  subscribe(channel: string): Promise<void>;
+  unsubscribe(channel: string): Promise<void>;
+  close(): void;
+}
+
+export interface ConnectionEvents {
+  /** The connection is gone for good. */
+  closed(): void;
+  message(channel: string): void;
+}
+
+export type OpenConnection = (events: ConnectionEvents) => Promise<RedisConnection>;
+
+/** Connections like the one of the client that was given, but with the queues and retries turned off. */
+export function connectionsLike(client: RedisClient, connectTimeoutMs: number): OpenConnection {
+  return 'callBuffer' in client
+    ? (events) => openIoRedis(client, connectTimeoutMs, events)
+    : (events) => openNodeRedis(client, connectTimeoutMs, events);
+}
+
+/** Blob and simple strings as bytes, by their tags in the protocol. */
+const AS_BYTES = { typeMapping: { 36: Buffer, 43: Buffer } };
+
+async function openNodeRedis(
+  like: NodeRedisClient,
+  connectTimeout: number,
+  events: ConnectionEvents,
+): Promise<RedisConnection> {
+  const client = like.duplicate({
+    disableOfflineQueue: true,
+    socket: { ...like.options?.socket, reconnectStrategy: false, connectTimeout },
+  });
+  // Errors also reject the calls they concern; without a listener they would end the process.
+  client.on('error', () => events.closed());
+  client.on('end', () => events.closed());
+  await client.connect();
+  return {
+    send: (command, ...args) => client.sendCommand([command, ...args], AS_BYTES) as Promise<Reply>,
+    async subscribe(channel) {
+      await client.subscribe(channel, () => events.message(channel));
+    },
+    async unsubscribe(channel) {
+      await client.unsubscribe(channel);
+    },
+    close() {
+      try {
+        client.destroy();
+      } catch {
+        // It is closed already.
+      }
+    },
+  };
+}
+
+async function openIoRedis(
+  like: IoRedisClient,
+  connectTimeout: number,
+  events: ConnectionEvents,
+): Promise<RedisConnection> {
+  const client = like.duplicate({
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    autoResubscribe: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => null,
+    connectTimeout,
+  });
+  client.on('error', () => {});
+  client.on('end', () => events.closed());
+  client.on('message', (channel) => events.message(String(channel)));
+  await client.connect();
+  return {
+    send: (command, ...args) => client.callBuffer(command, ...args) as Promise<Reply>,
+    async subscribe(channel) {
+      await client.subscribe(channel);
+    },
+    async unsubscribe(channel) {
+      await client.unsubscribe(channel);
+    },
+    close: () => client.disconnect(),
+  };
+}

@@ -1,0 +1,121 @@
+import { StoreError } from '../../engine/errors.ts';
+import type { DurationMs } from '../../engine/units.ts';
+import { CallDeadlines } from '../call-deadlines.ts';
+import type { OpenConnection, RedisConnection, Reply } from './redis-driver.ts';
+
+const FIRST_PAUSE_MS = 20;
+const LONGEST_PAUSE_MS = 500;
+
+export interface LinkEvents {
+  /** Connected again: what was subscribed or cached at the server may be gone. */
+  connected?(): void;
+  message?(channel: string): void;
+}
+
+/**
+ * A connection that is replaced when it breaks or falls silent. While there is none, calls are refused at once;
+ * a call that has run out of time takes its connection with it, since nothing more can be expected of either.
+ */
+export class RedisLink {
+  readonly #open: OpenConnection;
+  readonly #events: LinkEvents;
+  readonly #deadlines: CallDeadlines;
+  #connection: RedisConnection | null = null;
+  #closed = false;
+  #retry: NodeJS.Timeout | undefined;
+
+  private constructor(open: OpenConnection, timeoutMs: DurationMs, events: LinkEvents) {
+    this.#open = open;
+    this.#events = events;
+    this.#deadlines = new CallDeadlines(timeoutMs, () => this.#drop(this.#connection));
+  }
+
+  /** Connects once; a server that is not there at the start is the caller's business. */
+  static async connect(
+    open: OpenConnection,
+    timeoutMs: DurationMs,
+    events: LinkEvents = {},
+  ): Promise<RedisLink> {
+    const link = new RedisLink(open, timeoutMs, events);
+    try {
+      await link.#connect();
+    } catch (cause) {
+      throw new StoreError('ONCE_STORE_UNAVAILABLE', 'Redis cannot be reached', {
+        cause,
+        applied: 'no',
+      });
+    }
+    return link;
+  }
+
+  call(command: string, ...args: (string | Buffer)[]): Promise<Reply> {
+    const connection = this.#connection;
+    if (connection === null) return Promise.reject(notConnected());
+    return this.#deadlines.bound(connection.send(command, ...args), explain);
+  }
+
+  async subscribe(channel: string): Promise<void> {
+    if (this.#connection === null) throw notConnected();
+    await this.#deadlines.bound(this.#connection.subscribe(channel), explain);
+  }
+
+  async unsubscribe(channel: string): Promise<void> {
+    if (this.#connection === null) return;
+    await this.#deadlines.bound(this.#connection.unsubscribe(channel), explain);
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#retry);
+    this.#connection?.close();
+    this.#connection = null;
+  }
+
+  async #connect(): Promise<void> {
+    let opened: RedisConnection | null = null;
+    let lost = false;
+    opened = await this.#open({
+      closed: () => {
+        lost = true;
+        this.#drop(opened);
+      },
+      message: (channel) => this.#events.message?.(channel),
+    });
+    if (this.#closed || lost) {
+      opened.close();
+      throw new Error('the connection closed while it was opened');
+    }
+    this.#connection = opened;
+    this.#events.connected?.();
+  }
+
+  #drop(connection: RedisConnection | null): void {
+    if (connection === null || connection !== this.#connection) return;
+    this.#connection = null;
+    connection.close();
+    this.#reconnectIn(FIRST_PAUSE_MS);
+  }
+
+  #reconnectIn(ms: DurationMs): void {
+    if (this.#closed) return;
+    this.#retry = setTimeout(() => {
+      this.#connect().catch(() => this.#reconnectIn(Math.min(ms * 2, LONGEST_PAUSE_MS)));
+    }, ms);
+    this.#retry.unref();
+  }
+}
+
+function notConnected(): StoreError {
+  return new StoreError('ONCE_STORE_UNAVAILABLE', 'Redis is not connected', { applied: 'no' });
+}
+
+/** Redis answers with a code in capitals when it has refused a command; then nothing was done. */
+function explain(cause: unknown): StoreError {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  const refused = /^-?[A-Z]{2,} /.test(message);
+  return new StoreError(
+    'ONCE_STORE_UNAVAILABLE',
+    refused ? `Redis refused: ${message}` : `the connection to Redis failed: ${message}`,
+    { cause, applied: refused ? 'no' : 'unknown' },
+  );
+}

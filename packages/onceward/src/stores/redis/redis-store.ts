@@ -1,0 +1,214 @@
+import { createHash } from 'node:crypto';
+import { StoreError } from '../../engine/errors.ts';
+import type { OperationId, Revision } from '../../engine/record.ts';
+import type {
+  NextRecord,
+  RecordStore,
+  ScannedRecord,
+  ScanQuery,
+  StoreCount,
+  StoredRecord,
+  StoreTraits,
+  SwapResult,
+} from '../../engine/record-store.ts';
+import { type DurationMs, MIB, MINUTE } from '../../engine/units.ts';
+import type { StoreFinding } from '../durability.ts';
+import type { Waiters } from '../waiters.ts';
+import type { DurabilityProof } from './durability-proof.ts';
+import { countRecords, scanRecords } from './record-scan.ts';
+import type { Reply } from './redis-driver.ts';
+import type { RedisLink } from './redis-link.ts';
+import { RESERVE_REVISIONS } from './reserve-revisions.lua.ts';
+import { RevisionSource } from './revision-source.ts';
+import {
+  decodeValue,
+  encodeForgotten,
+  encodeRevision,
+  encodeValue,
+  keyOf,
+  type StoredValue,
+} from './stored-value.ts';
+import { SWAP } from './swap.lua.ts';
+
+/**
+ * How long a settled record stays after it fell due, and a forgotten one leaves its revision. It must exceed the life
+ * of a block of revisions plus the longest call: see `revision-source.ts`.
+ */
+export const GRACE_MS: DurationMs = MINUTE;
+
+const MAX_RECORD_BYTES = 8 * MIB;
+const SWAP_SHA = createHash('sha1').update(SWAP).digest('hex');
+
+export interface RedisStoreParts {
+  readonly link: RedisLink;
+  /** Subscriptions need a connection of their own. */
+  readonly subscriptions: RedisLink | null;
+  readonly waiters: Waiters;
+  readonly prefix: string;
+  readonly proof: DurabilityProof;
+}
+
+export class RedisStore implements RecordStore {
+  readonly traits: StoreTraits;
+  /** The server's settings that decide what the store promises. */
+  readonly findings: readonly StoreFinding[];
+  readonly #parts: RedisStoreParts;
+  readonly #link: RedisLink;
+  readonly #revisions: RevisionSource;
+
+  constructor(parts: RedisStoreParts) {
+    this.traits = {
+      name: 'redis',
+      durability: parts.proof.durability,
+      maxRecordBytes: MAX_RECORD_BYTES,
+      firstRevisionOfLife: null,
+    };
+    this.findings = parts.proof.findings;
+    this.#parts = parts;
+    this.#link = parts.link;
+    this.#revisions = new RevisionSource(async (count) => {
+      const key = `${parts.prefix}revisions`;
+      return Number(await parts.link.call('EVAL', RESERVE_REVISIONS, '1', key, String(count)));
+    });
+  }
+
+  async read(id: OperationId): Promise<StoredRecord | null> {
+    return recordIn(valueIn(await this.#link.call('GET', keyOf(this.#parts.prefix, id))));
+  }
+
+  async swap(
+    id: OperationId,
+    expected: Revision | null,
+    next: NextRecord | null,
+  ): Promise<SwapResult> {
+    if (next !== null && next.bytes.length > MAX_RECORD_BYTES) throw tooLarge(next.bytes.length);
+    const key = keyOf(this.#parts.prefix, id);
+    if (expected !== null) return this.#replace(key, expected, next);
+    if (next === null) return this.#confirmAbsent(key);
+    return this.#create(key, next);
+  }
+
+  scan(query: ScanQuery): AsyncIterable<ScannedRecord> {
+    return scanRecords(this.#link, this.#parts.prefix, query);
+  }
+
+  count(): Promise<StoreCount> {
+    return countRecords(this.#link, this.#parts.prefix);
+  }
+
+  async changed(id: OperationId, seen: Revision, signal: AbortSignal): Promise<void> {
+    const { subscriptions, waiters, prefix } = this.#parts;
+    if (subscriptions === null || signal.aborted) return aborted(signal);
+    const key = keyOf(prefix, id);
+    let wake = () => {};
+    const woken = new Promise<void>((resolve) => {
+      wake = resolve;
+    });
+    signal.addEventListener('abort', wake, { once: true });
+    try {
+      await waiters.add(key, wake, () => subscriptions.subscribe(key));
+      // It may have changed before the subscription stood.
+      const current = await this.read(id);
+      if (current?.revision === seen) await woken;
+    } finally {
+      signal.removeEventListener('abort', wake);
+      if (waiters.remove(key, wake)) subscriptions.unsubscribe(key).catch(() => {});
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#link.close();
+    this.#parts.subscriptions?.close();
+    this.#parts.waiters.wakeAll();
+  }
+
+  /** A claim: one plain command that also shows the winner. */
+  async #create(key: string, next: NextRecord): Promise<SwapResult> {
+    const revision = this.#revisions.take(0) ?? (await this.#revisionAbove(0));
+    const value = encodeValue({ ...next, revision });
+    const lifetime = lifetimeOf(next);
+    const found = valueIn(
+      lifetime === null
+        ? await this.#link.call('SET', key, value, 'NX', 'GET')
+        : await this.#link.call('SET', key, value, 'NX', 'GET', 'PX', String(lifetime)),
+    );
+    if (found === null || found.revision === revision) return { won: true, revision };
+    if (found.state !== null) return { won: false, current: recordIn(found) };
+    return this.#replace(key, found.revision, next);
+  }
+
+  async #replace(key: string, expected: Revision, next: NextRecord | null): Promise<SwapResult> {
+    const revision = this.#revisions.take(expected) ?? (await this.#revisionAbove(expected));
+    const value = next === null ? encodeForgotten(revision) : encodeValue({ ...next, revision });
+    const lifetime = next === null ? GRACE_MS : lifetimeOf(next);
+    const args = [key, encodeRevision(expected), value, lifetime === null ? '' : String(lifetime)];
+    const reply = await this.#runSwap(args);
+    if (reply === 1) return { won: true, revision };
+    const found = valueIn(reply);
+    // Our own write, sent again by something between us and Redis.
+    if (found?.revision === revision) return { won: true, revision };
+    return { won: false, current: recordIn(found) };
+  }
+
+  async #runSwap(args: readonly (string | Buffer)[]): Promise<Reply> {
+    try {
+      return await this.#link.call('EVALSHA', SWAP_SHA, '1', ...args);
+    } catch (error) {
+      // A server that restarted has forgotten the script; sending it whole also loads it.
+      if (!(error instanceof StoreError) || !error.message.includes('NOSCRIPT')) throw error;
+      return this.#link.call('EVAL', SWAP, '1', ...args);
+    }
+  }
+
+  async #confirmAbsent(key: string): Promise<SwapResult> {
+    const current = recordIn(valueIn(await this.#link.call('GET', key)));
+    return current === null
+      ? { won: true, revision: await this.#revisionAbove(0) }
+      : { won: false, current };
+  }
+
+  async #revisionAbove(seen: Revision): Promise<Revision> {
+    // A reservation under way may be older than what was seen; the one after it cannot be.
+    for (let tries = 0; tries < 3; tries += 1) {
+      const revision = this.#revisions.take(seen);
+      if (revision !== null) return revision;
+      await this.#revisions.renew();
+    }
+    throw new StoreError(
+      'ONCE_STORE_FAILED',
+      `Redis reserves revisions below ${seen}, which is already in use; was its clock or data set back?`,
+      { applied: 'no' },
+    );
+  }
+}
+
+/** Redis itself forgets what is settled, some time after it fell due; a claim or a doubt stays until it is dealt with. */
+function lifetimeOf(next: NextRecord): DurationMs | null {
+  if (next.dueAt === null || next.state === 'pending' || next.state === 'in_doubt') return null;
+  return Math.ceil(Math.max(0, next.dueAt - Date.now())) + GRACE_MS;
+}
+
+function valueIn(reply: Reply): StoredValue | null {
+  return Buffer.isBuffer(reply) ? decodeValue(reply) : null;
+}
+
+function recordIn(value: StoredValue | null): StoredRecord | null {
+  return value === null || value.state === null
+    ? null
+    : { revision: value.revision, bytes: value.bytes };
+}
+
+function tooLarge(size: number): StoreError {
+  return new StoreError(
+    'ONCE_TOO_LARGE',
+    `the record is ${size} bytes, and this store accepts ${MAX_RECORD_BYTES}; keep less of the outcome`,
+    { applied: 'no' },
+  );
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
