@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'vitest';
+import { type NearAnswer, NearTier } from './near-tier.ts';
+
+function answer(size = 10, keepUntil = 1_000): NearAnswer {
+  return {
+    fingerprint: 'f',
+    state: 'committed',
+    outcome: { contentType: 't', bytes: new Uint8Array(size) },
+    attempt: 1,
+    owner: 'o',
+    settledAt: 0,
+    keepUntil,
+    replays: 0,
+  };
+}
+
+const id = (key: string, scope = 's') => ({ scope, key });
+
+describe('near tier', () => {
+  it('[E8] remembers at most maxEntries answers and evicts the one unused for longest', () => {
+    const near = new NearTier({ maxEntries: 3 });
+    for (const key of ['a', 'b', 'c']) near.remember(id(key), answer());
+    near.answer(id('a'), 0);
+    near.remember(id('d'), answer());
+    expect(['a', 'b', 'c', 'd'].filter((key) => near.answer(id(key), 0))).toEqual(['a', 'c', 'd']);
+    expect(near.size).toMatchObject({ answers: 3, evictions: 1 });
+  });
+
+  it('[E8] is bounded in bytes as well', () => {
+    const near = new NearTier({ maxBytes: 100_000 });
+    for (let i = 0; i < 100; i += 1) near.remember(id(`k${i}`), answer(5_000));
+    expect(near.size.bytes).toBeLessThanOrEqual(100_000);
+    expect(near.size.answers).toBeGreaterThan(10);
+  });
+
+  it('[E8] does not let one large answer push out all others', () => {
+    const near = new NearTier({ maxBytes: 100_000 });
+    near.remember(id('small'), answer());
+    near.remember(id('large'), answer(90_000));
+    expect(near.answer(id('small'), 0)).toBeDefined();
+    expect(near.answer(id('large'), 0)).toBeUndefined();
+  });
+
+  it('[E8] forgets an answer when its retention ends', () => {
+    const near = new NearTier();
+    near.remember(id('a'), answer(10, 500));
+    expect(near.answer(id('a'), 499)).toBeDefined();
+    expect(near.answer(id('a'), 500)).toBeUndefined();
+    expect(near.size).toMatchObject({ answers: 0, bytes: 0 });
+  });
+
+  it('[E8] never evicts a run, and refuses one more than maxRunning', () => {
+    const near = new NearTier({ maxEntries: 1, maxRunning: 2 });
+    const first = near.begin(id('a'), 'f')!;
+    near.begin(id('b'), 'f');
+    expect(near.begin(id('c'), 'f')).toBeNull();
+    for (let i = 0; i < 10; i += 1) near.remember(id(`k${i}`), answer());
+    expect(near.run(id('a'))).toBe(first);
+    near.end(id('a'), first, null);
+    expect(near.begin(id('c'), 'f')).not.toBeNull();
+  });
+
+  it('[E8] wakes everyone behind a run with its answer', async () => {
+    const near = new NearTier();
+    const run = near.begin(id('a'), 'f')!;
+    const waiting = [run.ended, run.ended, near.run(id('a'))!.ended];
+    const given = answer();
+    near.end(id('a'), run, given);
+    expect(await Promise.all(waiting)).toEqual([given, given, given]);
+    expect(near.run(id('a'))).toBeUndefined();
+  });
+
+  it('[E9] keeps scopes apart', () => {
+    const near = new NearTier();
+    near.remember({ scope: 'a', key: 'bc' }, answer());
+    expect(near.answer({ scope: 'ab', key: 'c' }, 0)).toBeUndefined();
+    expect(near.answer({ scope: 'b', key: 'bc' }, 0)).toBeUndefined();
+  });
+});
