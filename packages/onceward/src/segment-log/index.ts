@@ -1,0 +1,7 @@
+export type { LogEntry } from './batch.ts';
+export type { Damage, DamagedEntry } from './damage.ts';
+export type { DirectoryLock, FileSystem, OpenFile, OpenMode } from './file-system.ts';
+export { nodeFileSystem } from './node-file-system.ts';
+export { type LogReader, openSegmentLog, type SegmentLogOptions } from './open-segment-log.ts';
+export type { ReadEntry } from './segment.ts';
+export type { SegmentLog } from './segment-log.ts';

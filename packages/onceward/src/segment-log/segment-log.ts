@@ -1,0 +1,305 @@
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { StoreError } from '../engine/errors.ts';
+import { MIB } from '../engine/units.ts';
+import { Batch, type LogEntry } from './batch.ts';
+import type { Damage } from './damage.ts';
+import { type DirectoryLock, type FileSystem, type OpenFile, writeFully } from './file-system.ts';
+import { type ReadEntry, Segment, segmentPath } from './segment.ts';
+import { encodeSegmentHeader, SECTOR, type SegmentHeader } from './segment-format.ts';
+import { SpareSegment } from './spare-segment.ts';
+
+/** A batch is closed for writing beyond this, so that one write never holds all that waits. */
+const BATCH_LIMIT = 1 * MIB;
+const BATCH_CAPACITY = 64 * 1_024;
+/** Batches that grew larger than this are not kept for the next use. */
+const KEPT_CAPACITY = 4 * MIB;
+
+/** A log that stays smaller than this never pays for a spare segment. */
+const SPARE_FROM = 1 * MIB;
+/** A segment that was not prepared is slower to write, and so ends sooner. */
+const GROWING_BYTES = 8 * MIB;
+
+/** What opening found and made; see `openSegmentLog`. */
+export interface LogStart {
+  readonly directory: string;
+  readonly kind: string;
+  readonly segmentBytes: number;
+  readonly fileSystem: FileSystem;
+  readonly lock: DirectoryLock;
+  readonly log: Uint8Array;
+  /** Oldest first. */
+  readonly segments: readonly Segment[];
+  readonly nextNumber: number;
+  readonly previousEnd: number;
+  readonly firstSequence: number;
+  readonly damage: readonly Damage[];
+}
+
+/**
+ * Append-only segments with group commit. One writer takes everything that waits, writes it with one durable
+ * write, and lets the next batch fill meanwhile; an entry is announced only when it is durable.
+ *
+ * A life of the log (from opening to closing or crash) writes into segments of its own and begins its
+ * sequences well above all that came before: no sequence is issued twice, whatever a crash has swallowed.
+ */
+export class SegmentLog {
+  /** Random, made when the log was created; the same for as long as it exists. */
+  readonly identity: Uint8Array;
+  readonly firstSequenceOfLife: number;
+  readonly damage: readonly Damage[];
+  readonly #start: LogStart;
+  readonly #segments = new Map<number, Segment>();
+  readonly #spare: SpareSegment;
+  readonly #pool: Batch[] = [];
+  readonly #full: Batch[] = [];
+  #filling: Batch;
+  #active: Segment | null = null;
+  #capacity = 0;
+  #nextNumber: number;
+  #nextSequence: number;
+  #previousEnd: number;
+  #isScheduled = false;
+  #draining: Promise<void> | null = null;
+  #failure: StoreError | null = null;
+  #closing: Promise<void> | null = null;
+
+  constructor(start: LogStart) {
+    this.#start = start;
+    this.identity = start.log;
+    this.firstSequenceOfLife = start.firstSequence;
+    this.damage = start.damage;
+    for (const segment of start.segments) this.#segments.set(segment.number, segment);
+    this.#spare = new SpareSegment(start.fileSystem, join(start.directory, 'spare.new'));
+    this.#nextNumber = start.nextNumber;
+    this.#nextSequence = start.firstSequence;
+    this.#previousEnd = start.previousEnd;
+    this.#filling = this.#newBatch();
+  }
+
+  /** Creates the first segment of this life, which also makes its first sequence known to the next. */
+  async begin(): Promise<void> {
+    this.#active = await this.#createSegment(this.#nextSequence);
+  }
+
+  /** Set once writing has failed; nothing is written any more after that. */
+  get failure(): StoreError | null {
+    return this.#failure;
+  }
+
+  /** The segments that exist, oldest first, and how many bytes each takes. The last one is being written. */
+  *segments(): Iterable<{ readonly number: number; readonly byteLength: number }> {
+    for (const { number, end } of this.#segments.values()) yield { number, byteLength: end };
+  }
+
+  /** Takes the entry into the next batch and returns its sequence. Throws if the log is closed or has failed. */
+  append(entry: LogEntry): number {
+    this.assertWritable();
+    const sequence = this.#nextSequence++;
+    this.#filling.add(entry, sequence);
+    if (this.#filling.used >= BATCH_LIMIT) {
+      this.#full.push(this.#filling);
+      this.#filling = this.#newBatch();
+    }
+    this.#schedule();
+    return sequence;
+  }
+
+  assertWritable(): void {
+    if (this.#failure) throw notApplied(this.#failure);
+    if (this.#closing) throw closed(this.#start.directory);
+  }
+
+  /** Reads an announced entry back. */
+  async read(segment: number, offset: number, byteLength: number): Promise<ReadEntry> {
+    if (this.#closing) throw closed(this.#start.directory);
+    const found = this.#segments.get(segment);
+    if (!found) throw new RangeError(`Segment ${segment} has been dropped.`);
+    try {
+      return await found.read(offset, byteLength);
+    } catch (cause) {
+      throw new StoreError(
+        'ONCE_STORE_UNAVAILABLE',
+        `Cannot read ${byteLength} bytes at ${offset} of ${found.path}: ${(cause as Error).message}.`,
+        { cause, applied: 'no' },
+      );
+    }
+  }
+
+  /**
+   * Removes the oldest segment. What it held must be worthless or durable elsewhere. Resolves when the removal is
+   * durable: a later one can then never be gone while this one has come back.
+   */
+  async dropOldest(number: number): Promise<void> {
+    const oldest = this.#segments.values().next().value;
+    if (oldest?.number !== number || oldest === this.#active) {
+      throw new RangeError(`Segment ${number} is not the oldest that is no longer written.`);
+    }
+    const { fileSystem, directory } = this.#start;
+    await fileSystem.unlink(oldest.path);
+    await fileSystem.syncDirectory(directory);
+    this.#segments.delete(number);
+    await oldest.close();
+  }
+
+  /** Writes what waits, marks the end, and releases the lock. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    // Deferred, so that `#closing` is set and nothing can be appended any more.
+    await null;
+    while (this.#draining !== null || this.#isScheduled) {
+      await (this.#draining ?? new Promise((resolve) => setImmediate(resolve)));
+    }
+    const active = this.#active;
+    if (this.#failure === null && active && active.end > SECTOR) {
+      // An empty batch behind the last one tells the next life that the last one was whole.
+      try {
+        await this.#write(this.#filling);
+      } catch (error) {
+        this.#fail(error, this.#filling);
+      }
+    }
+    await this.#spare.discard();
+    for (const segment of this.#segments.values()) await segment.close();
+    await this.#start.lock.release();
+    if (this.#failure) throw this.#failure;
+  }
+
+  #schedule(): void {
+    if (this.#draining !== null || this.#isScheduled) return;
+    // Everything that is appended in this turn of the event loop goes into one batch.
+    this.#isScheduled = true;
+    setImmediate(this.#startDraining);
+  }
+
+  readonly #startDraining = (): void => {
+    this.#isScheduled = false;
+    this.#draining = this.#drain();
+  };
+
+  async #drain(): Promise<void> {
+    let batch = this.#takeBatch();
+    let writing = batch && this.#write(batch);
+    while (batch && writing) {
+      let position: number;
+      try {
+        position = await writing;
+      } catch (error) {
+        this.#fail(error, batch);
+        break;
+      }
+      const written = batch;
+      const { number } = this.#active as Segment;
+      // The next write is begun before anyone is told about this one: the disk works while callers do.
+      batch = this.#takeBatch();
+      writing = batch && this.#write(batch);
+      written.announce(number, position);
+      this.#recycle(written);
+    }
+    this.#draining = null;
+    // An entry's callback may itself have appended, when the loop had already found nothing more to take.
+    if (this.#filling.count > 0) this.#schedule();
+  }
+
+  #takeBatch(): Batch | null {
+    const full = this.#full.shift();
+    if (full) return full;
+    if (this.#filling.count === 0) return null;
+    const batch = this.#filling;
+    this.#filling = this.#newBatch();
+    return batch;
+  }
+
+  /** Resolves to where in the active segment the batch is, once it is durable. */
+  async #write(batch: Batch): Promise<number> {
+    const { sealedLength } = batch;
+    let active = this.#active as Segment;
+    if (active.end + sealedLength > this.#capacity && active.end > SECTOR) {
+      active = await this.#createSegment(batch.firstSequence);
+      this.#active = active;
+    }
+    const position = active.end;
+    await writeFully(active.file, batch.seal(active.header.nonce), position);
+    active.end = position + sealedLength;
+    this.#previousEnd = batch.firstSequence + batch.count;
+    if (active.end > SPARE_FROM) this.#spare.prepare(this.#start.segmentBytes);
+    return position;
+  }
+
+  /**
+   * A segment gets its name only when its header is durable, and is written to only when its name is: whatever the moment of
+   * a crash, a named segment has a header, and a batch has a named segment.
+   */
+  async #createSegment(firstSequence: number): Promise<Segment> {
+    const { fileSystem, directory, kind, log } = this.#start;
+    const number = this.#nextNumber++;
+    const random = randomBytes(8);
+    const header: SegmentHeader = {
+      number,
+      kind,
+      log,
+      nonce: { low: random.readUInt32LE(0), high: random.readUInt32LE(4) },
+      firstSequence,
+      previousEnd: this.#previousEnd,
+    };
+    const path = segmentPath(directory, number);
+    const spare = await this.#spare.take();
+    this.#capacity = Math.min(this.#start.segmentBytes, spare ? Infinity : GROWING_BYTES);
+    const temporary = spare ?? `${path}.new`;
+    const blank: OpenFile = await fileSystem.open(temporary, spare ? 'write' : 'create');
+    try {
+      await writeFully(blank, encodeSegmentHeader(header), 0);
+      await blank.sync();
+    } finally {
+      await blank.close();
+    }
+    await fileSystem.rename(temporary, path);
+    await fileSystem.syncDirectory(directory);
+    const segment = new Segment(path, header, await fileSystem.open(path, 'write-through'));
+    this.#segments.set(number, segment);
+    return segment;
+  }
+
+  #fail(cause: unknown, batch: Batch): void {
+    const { directory } = this.#start;
+    const failure = new StoreError(
+      'ONCE_STORE_FAILED',
+      `Writing to ${directory} failed (${(cause as Error).message}). Nothing more is written; what was acknowledged ` +
+        'is kept. Mend the disk or make room, then open the store again.',
+      { cause, applied: 'unknown' },
+    );
+    this.#failure = failure;
+    batch.fail(failure);
+    const never = notApplied(failure);
+    for (const waiting of [...this.#full.splice(0), this.#filling]) waiting.fail(never);
+    this.#filling = this.#newBatch();
+  }
+
+  #newBatch(): Batch {
+    const batch = this.#pool.pop() ?? new Batch(BATCH_CAPACITY);
+    batch.reset(this.#nextSequence);
+    return batch;
+  }
+
+  #recycle(batch: Batch): void {
+    if (batch.capacity > KEPT_CAPACITY || this.#pool.length >= 4) return;
+    batch.reset(0);
+    this.#pool.push(batch);
+  }
+}
+
+function notApplied(failure: StoreError): StoreError {
+  return new StoreError(failure.code, failure.message, { cause: failure.cause, applied: 'no' });
+}
+
+function closed(directory: string): StoreError {
+  return new StoreError(
+    'ONCE_STORE_FAILED',
+    `The store in ${directory} has been closed. Open it again.`,
+    { applied: 'no' },
+  );
+}

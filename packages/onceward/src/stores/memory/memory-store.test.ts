@@ -1,0 +1,14 @@
+import { storeSuite } from '../../testing/store-suite.ts';
+import { memoryStore } from './index.ts';
+
+storeSuite({
+  name: 'memory',
+  async open() {
+    const store = memoryStore();
+    return { store, close: () => store.close() };
+  },
+  skip: {
+    'survives-reopen': 'its records live as long as the process',
+    'survives-kill': 'its records live as long as the process',
+  },
+});

@@ -1,0 +1,6 @@
+export {
+  type OpenedStore,
+  type StoreLaw,
+  type StoreSuiteOptions,
+  storeSuite,
+} from './store-suite.ts';
