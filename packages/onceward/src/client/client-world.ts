@@ -1,0 +1,51 @@
+import { mintUuid, type RandomBytes } from '../keys/index.ts';
+
+/** Everything the client may know of the outside. A simulation brings its own, so that one seed gives one history. */
+export interface ClientWorld {
+  /** Wall clock in milliseconds since the epoch. It may jump either way, and it is all that survives a restart. */
+  now(): number;
+  /** Rises steadily while the process lives; budgets are measured on it. */
+  elapsed(): number;
+  /** Uniform in [0, 1). Used for jitter. */
+  random(): number;
+  randomBytes: RandomBytes;
+  startTimer(ms: number, callback: () => void): ClientTimer;
+}
+
+export interface ClientTimer {
+  cancel(): void;
+}
+
+export const SECOND = 1_000;
+export const MINUTE = 60 * SECOND;
+export const HOUR = 60 * MINUTE;
+export const DAY = 24 * HOUR;
+
+export const realWorld: ClientWorld = {
+  now: () => Date.now(),
+  elapsed: () => performance.now(),
+  random: () => Math.random(),
+  randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
+  startTimer(ms, callback) {
+    const timer = setTimeout(callback, ms);
+    return { cancel: () => clearTimeout(timer) };
+  },
+};
+
+export function mintKey(world: ClientWorld): string {
+  return mintUuid(world.randomBytes);
+}
+
+/** Settles after `ms`, or as soon as the signal is aborted; the caller looks at the signal. */
+export function pause(world: ClientWorld, ms: number, signal?: AbortSignal | null): Promise<void> {
+  if (signal?.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const end = () => {
+      timer.cancel();
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = world.startTimer(ms, end);
+    signal?.addEventListener('abort', end);
+  });
+}

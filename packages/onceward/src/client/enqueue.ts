@@ -1,0 +1,290 @@
+import { ClientError } from './client-error.ts';
+import { type ClientWorld, pause } from './client-world.ts';
+import {
+  type FailedOperation,
+  layout,
+  type Operation,
+  type Pointer,
+  type Position,
+  type Step,
+  type WaitingOperation,
+} from './operation.ts';
+import { forgetKeys, type OperationBook } from './operation-book.ts';
+import type { Change } from './outbox-storage.ts';
+import { invalid } from './request-intake.ts';
+import { FRESH } from './transition.ts';
+
+/** What is to be queued, checked and with its keys. */
+export interface Intent {
+  readonly lane: string;
+  readonly label: string | null;
+  readonly group: boolean;
+  readonly steps: readonly Step[];
+  readonly hash: string;
+  /** The same payload under another key is caught if it was queued within this time. */
+  readonly catchWithinMs: number | null;
+  readonly coalesce: string | null;
+}
+
+export interface Queued {
+  readonly id: string;
+  readonly key: string;
+  /**
+   * `queued`: it is stored and will be sent. `known`: this key was queued before, `id` says where it is now.
+   * `duplicate`: another operation with the same payload was queued a short while ago; nothing was added.
+   */
+  readonly status: 'queued' | 'known' | 'duplicate';
+  /** What is known of the operation at this moment, when nothing was added. */
+  readonly state: Operation['state'];
+  /** The waiting operation that this one replaced, if it was told to. */
+  readonly superseded: string | null;
+}
+
+interface PendingIntent {
+  readonly intent: Intent;
+  readonly resolve: (queued: Queued) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+const MOST_AT_ONCE = 100;
+const MOST_TRIES = 100;
+
+/**
+ * Writes intents to the storage, those that wait together in one swap: a page that queues many at once pays for
+ * one durable write, not for each.
+ */
+export class Enqueuer {
+  readonly #book: OperationBook;
+  readonly #world: ClientWorld;
+  #pending: PendingIntent[] = [];
+  #writing = false;
+
+  constructor(book: OperationBook, world: ClientWorld) {
+    this.#book = book;
+    this.#world = world;
+  }
+
+  add(intent: Intent): Promise<Queued> {
+    return new Promise((resolve, reject) => {
+      this.#pending.push({ intent, resolve, reject });
+      if (!this.#writing) void this.#writeAll();
+    });
+  }
+
+  async #writeAll(): Promise<void> {
+    this.#writing = true;
+    // Gives the callers of the same turn the time to join.
+    await Promise.resolve();
+    while (this.#pending.length > 0) {
+      const batch = this.#pending.splice(0, MOST_AT_ONCE);
+      try {
+        const queued = await this.#write(batch.map(({ intent }) => intent));
+        batch.forEach(({ resolve, reject }, i) => {
+          const one = queued[i] as Queued | ClientError;
+          if (one instanceof ClientError) reject(one);
+          else resolve(one);
+        });
+      } catch (error) {
+        if (batch.length === 1) batch[0]?.reject(error);
+        // One that is too large must not take the others down with it.
+        else for (const one of batch) await this.#writeAlone(one);
+      }
+    }
+    this.#writing = false;
+  }
+
+  async #writeAlone(one: PendingIntent): Promise<void> {
+    try {
+      const [queued] = await this.#write([one.intent]);
+      if (queued instanceof ClientError) one.reject(queued);
+      else one.resolve(queued as Queued);
+    } catch (error) {
+      one.reject(error);
+    }
+  }
+
+  /** Tries until no other tab comes between the look and the swap. */
+  async #write(intents: readonly Intent[]): Promise<(Queued | ClientError)[]> {
+    for (let tries = 1; tries <= MOST_TRIES; tries += 1) {
+      const draft = await this.#draft(intents);
+      if (draft.changes.length === 0) return draft.queued;
+      try {
+        if (await this.#book.swap(draft.changes)) return draft.queued;
+      } catch (error) {
+        if (await this.#isStored(draft)) return draft.queued;
+        throw error;
+      }
+      await pause(this.#world, Math.ceil(this.#world.random() * Math.min(50, tries)));
+    }
+    throw new ClientError('STORAGE_FAILED', 'other tabs kept changing the outbox');
+  }
+
+  /** A write that failed may still have been made; sending it twice under two ids would be ours to answer for. */
+  async #isStored({ queued }: Draft): Promise<boolean> {
+    const added = queued.find((one) => !(one instanceof ClientError) && one.status === 'queued');
+    if (added === undefined) return false;
+    const found = await this.#book.find((added as Queued).id).catch(() => null);
+    return found !== null && keyOf(found) === (added as Queued).key;
+  }
+
+  async #draft(intents: readonly Intent[]): Promise<Draft> {
+    const known = await this.#lookUp(intents);
+    const position = known.position;
+    let last = position?.last ?? 0;
+    const changes = new Map<string, Change>();
+    const queued = intents.map((intent): Queued | ClientError => {
+      const seen = known.seenBefore(intent, this.#world.now());
+      if (seen !== null) return seen;
+      last += 1;
+      const operation = newOperation(intent, layout.id(intent.lane, last), this.#world.now());
+      const superseded = known.supersededBy(intent);
+      if (superseded !== null) remove(superseded, changes);
+      for (const change of addition(operation, intent)) changes.set(change.key, change);
+      known.note(operation);
+      return answerFor(operation, 'queued', superseded?.id ?? null);
+    });
+    if (last > (position?.last ?? 0)) {
+      const next: Position = { version: (position?.version ?? 0) + 1, last };
+      const expected = position?.version ?? null;
+      changes.set(layout.position, { key: layout.position, expected, next });
+    }
+    return { queued, changes: [...changes.values()] };
+  }
+
+  /** Everything the intents could meet, read in two rounds. */
+  async #lookUp(intents: readonly Intent[]): Promise<Known> {
+    const places = intents.flatMap(placesOf);
+    const [position, ...pointers] = await this.#book.storage.read([layout.position, ...places]);
+    const ids = new Map<string, string>();
+    places.forEach((place, i) => {
+      const pointer = pointers[i] as Pointer | undefined;
+      if (pointer !== undefined) ids.set(place, pointer.id);
+    });
+    const operations = new Map<string, Operation>();
+    for (const id of new Set(ids.values())) {
+      const operation = await this.#book.find(id);
+      if (operation !== null) operations.set(id, operation);
+    }
+    return new Known(position as Position | undefined, ids, operations);
+  }
+}
+
+interface Draft {
+  readonly queued: (Queued | ClientError)[];
+  readonly changes: readonly Change[];
+}
+
+/** What the storage held when the draft was begun, together with what the draft has added since. */
+class Known {
+  readonly position: Position | undefined;
+  readonly #ids: Map<string, string>;
+  readonly #operations: Map<string, Operation>;
+
+  constructor(
+    position: Position | undefined,
+    ids: Map<string, string>,
+    operations: Map<string, Operation>,
+  ) {
+    this.position = position;
+    this.#ids = ids;
+    this.#operations = operations;
+  }
+
+  #at(place: string): Operation | null {
+    return this.#operations.get(this.#ids.get(place) ?? '') ?? null;
+  }
+
+  /** The answer for an intent that was here before; `null` if it is new. */
+  seenBefore(intent: Intent, now: number): Queued | ClientError | null {
+    const sameKey = this.#at(layout.key(firstKey(intent)));
+    if (sameKey !== null) {
+      return sameKey.fingerprint === intent.hash
+        ? answerFor(sameKey, 'known', null)
+        : invalid('the key was used for another request; a changed request needs a new key');
+    }
+    if (intent.catchWithinMs === null) return null;
+    const samePayload = this.#at(layout.fingerprint(intent.hash));
+    if (samePayload === null || hasNotHappened(samePayload)) return null;
+    const since = samePayload.state === 'done' ? samePayload.doneAt : samePayload.createdAt;
+    return samePayload.state === 'waiting' || Math.abs(now - since) < intent.catchWithinMs
+      ? answerFor(samePayload, 'duplicate', null)
+      : null;
+  }
+
+  supersededBy(intent: Intent): WaitingOperation | null {
+    if (intent.coalesce === null) return null;
+    const older = this.#at(layout.coalesce(intent.lane, intent.coalesce));
+    return older?.state === 'waiting' && older.unsettledSince === null && older.cursor === 0
+      ? older
+      : null;
+  }
+
+  note(operation: WaitingOperation): void {
+    const { id, lane, steps, fingerprint, coalesce } = operation;
+    this.#operations.set(id, operation);
+    this.#ids.set(layout.key(steps[0]?.key ?? ''), id);
+    this.#ids.set(layout.fingerprint(fingerprint), id);
+    if (coalesce !== null) this.#ids.set(layout.coalesce(lane, coalesce), id);
+  }
+}
+
+function hasNotHappened(operation: Operation): operation is FailedOperation {
+  return operation.state === 'failed' && operation.outcome !== 'unknown';
+}
+
+function newOperation(intent: Intent, id: string, now: number): WaitingOperation {
+  const { lane, label, group, steps, hash, coalesce } = intent;
+  const kept = { id, lane, label, group, steps, coalesce, fingerprint: hash };
+  const start = {
+    version: 1,
+    createdAt: now,
+    direction: 'forward',
+    cursor: 0,
+    cause: null,
+  } as const;
+  return { state: 'waiting', ...kept, ...start, ...FRESH };
+}
+
+function addition(operation: WaitingOperation, intent: Intent): Change[] {
+  const pointer: Pointer = { version: 1, id: operation.id, at: operation.createdAt };
+  return [
+    { key: layout.waiting + operation.id, expected: null, next: operation },
+    ...placesOf(intent).map((key) => ({ key, next: pointer })),
+  ];
+}
+
+/** Where others will look to find out whether this one is here. */
+function placesOf({ lane, steps, hash, catchWithinMs, coalesce }: Intent): string[] {
+  const places = [layout.key(steps[0]?.key ?? '')];
+  if (catchWithinMs !== null) places.push(layout.fingerprint(hash));
+  if (coalesce !== null) places.push(layout.coalesce(lane, coalesce));
+  return places;
+}
+
+/** One that was added by the same draft was never stored: its addition is dropped instead. */
+function remove(operation: WaitingOperation, changes: Map<string, Change>): void {
+  const place = layout.waiting + operation.id;
+  if (!changes.delete(place)) {
+    changes.set(place, { key: place, expected: operation.version, next: null });
+  }
+  for (const change of forgetKeys(operation.steps.map((step) => step.key))) {
+    changes.set(change.key, change);
+  }
+}
+
+function answerFor(
+  operation: Operation,
+  status: Queued['status'],
+  superseded: string | null,
+): Queued {
+  return { id: operation.id, key: keyOf(operation), status, state: operation.state, superseded };
+}
+
+export function keyOf(operation: Operation): string {
+  const key = operation.state === 'done' ? operation.keys[0] : operation.steps[0]?.key;
+  return key ?? '';
+}
+
+function firstKey(intent: Intent): string {
+  return intent.steps[0]?.key ?? '';
+}

@@ -1,0 +1,38 @@
+import type { Step, StoredRequest } from './operation.ts';
+
+const BLANK = /\{\{(\d{1,3})((?:\.[A-Za-z0-9_-]{1,100}){1,10})\}\}/g;
+
+/**
+ * Lets a step of a group use what an earlier one answered: `{{0.order_id}}` in the address or the body stands
+ * for the member `order_id` of the JSON answer of step 0. Answers are stored, so every attempt is the same.
+ */
+export function fillIn(request: StoredRequest, steps: readonly Step[]): StoredRequest {
+  const asJson = /\bjson\b/.test(request.headers['content-type'] ?? '');
+  const fill = (text: string, encode: (value: string) => string) =>
+    text.replace(BLANK, (blank, step: string, path: string) => {
+      const value = lookUp(steps[Number(step)], path.slice(1).split('.'));
+      return value === null ? blank : encode(value);
+    });
+  return {
+    ...request,
+    url: fill(request.url, encodeURIComponent),
+    body:
+      request.body === null || request.bodyEncoding === 'base64'
+        ? request.body
+        : fill(request.body, asJson ? (value) => JSON.stringify(value).slice(1, -1) : String),
+  };
+}
+
+function lookUp(step: Step | undefined, path: readonly string[]): string | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(step?.answer?.body ?? '');
+  } catch {
+    return null;
+  }
+  for (const name of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return null;
+    value = (value as Record<string, unknown>)[name];
+  }
+  return typeof value === 'object' ? null : String(value);
+}

@@ -1,0 +1,92 @@
+import type { Operation } from './operation.ts';
+
+/** What happens in an outbox, for logs and progress bars. `id` names the operation. */
+export type OutboxEvent =
+  | { readonly type: 'queued'; readonly id: string; readonly lane: string }
+  | { readonly type: 'superseded'; readonly id: string }
+  | {
+      readonly type: 'sending';
+      readonly id: string;
+      readonly attempt: number;
+      readonly step: number;
+      readonly steps: number;
+    }
+  | {
+      readonly type: 'retrying';
+      readonly id: string;
+      readonly reason: string;
+      readonly inMs: number;
+    }
+  | { readonly type: 'turning_back'; readonly id: string; readonly reason: string }
+  | { readonly type: 'edited'; readonly id: string; readonly key: string }
+  | { readonly type: 'cancelled'; readonly id: string }
+  | { readonly type: 'done'; readonly id: string; readonly replayed: boolean }
+  | {
+      readonly type: 'failed';
+      readonly id: string;
+      readonly outcome: string;
+      readonly reason: string;
+    }
+  | { readonly type: 'paused'; readonly reason: PauseReason }
+  | { readonly type: 'resumed' }
+  | { readonly type: 'storage_failed'; readonly message: string }
+  /** Another tab did something; `id` is given where it was about one operation. */
+  | { readonly type: 'changed_elsewhere'; readonly id: string | null };
+
+export type PauseReason = 'auth' | 'user';
+
+/** What tabs tell each other. Losing a message costs time, never correctness. */
+export type Notice =
+  | { readonly kind: 'changed'; readonly lane: string; readonly id: string }
+  | { readonly kind: 'pause'; readonly reason: PauseReason }
+  | { readonly kind: 'resume' };
+
+export interface Bulletin {
+  post(notice: Notice): void;
+  listen(listener: (notice: Notice) => void): void;
+  close(): void;
+}
+
+/** Between the tabs and workers of one origin. */
+export function broadcastBulletin(name: string): Bulletin {
+  const channel = new BroadcastChannel(name);
+  return {
+    post: (notice) => channel.postMessage(notice),
+    listen: (listener) => {
+      channel.onmessage = (message: MessageEvent<Notice>) => listener(message.data);
+    },
+    close: () => channel.close(),
+  };
+}
+
+export const silentBulletin: Bulletin = { post() {}, listen() {}, close() {} };
+
+/** A list of listeners in which one that throws does not keep the others from hearing. */
+export class Listeners<T> {
+  readonly #listeners = new Set<(value: T) => void>();
+
+  add(listener: (value: T) => void): () => void {
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+    };
+  }
+
+  tell(value: T): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(value);
+      } catch (error) {
+        reportError(error);
+      }
+    }
+  }
+}
+
+function reportError(error: unknown): void {
+  queueMicrotask(() => {
+    throw error;
+  });
+}
+
+export type Settled = Exclude<Operation, { state: 'waiting' }>;

@@ -1,0 +1,81 @@
+import type { ClientTimer, ClientWorld } from './client-world.ts';
+import { layout } from './operation.ts';
+import { Listeners, type PauseReason } from './outbox-events.ts';
+import type { OutboxStorage } from './outbox-storage.ts';
+
+/** What a user interface shows of an outbox. A new object whenever something in it changed. */
+export interface OutboxStatus {
+  readonly waiting: number;
+  readonly failed: number;
+  /** Requests on their way from this tab. */
+  readonly sending: number;
+  /** Whether this tab is the one that sends. */
+  readonly running: boolean;
+  readonly paused: PauseReason | null;
+  readonly online: boolean;
+}
+
+/** The shape that `useSyncExternalStore` and its like bind to. */
+export interface StatusStore {
+  subscribe(listener: () => void): () => void;
+  getSnapshot(): OutboxStatus;
+}
+
+/** Counting is put off by this much, so that a thousand changes cost a handful of counts. */
+const COUNT_AFTER_MS = 50;
+
+export class LiveStatus implements StatusStore {
+  readonly #storage: OutboxStorage;
+  readonly #world: ClientWorld;
+  readonly #live: () => Omit<OutboxStatus, 'waiting' | 'failed'>;
+  readonly #listeners = new Listeners<void>();
+  #status: OutboxStatus;
+  #timer: ClientTimer | null = null;
+  #closed = false;
+
+  constructor(
+    storage: OutboxStorage,
+    world: ClientWorld,
+    live: () => Omit<OutboxStatus, 'waiting' | 'failed'>,
+  ) {
+    this.#storage = storage;
+    this.#world = world;
+    this.#live = live;
+    this.#status = { waiting: 0, failed: 0, ...live() };
+  }
+
+  subscribe = (listener: () => void): (() => void) => this.#listeners.add(listener);
+
+  getSnapshot = (): OutboxStatus => this.#status;
+
+  /** Something may have changed: count again, soon. */
+  touch(): void {
+    if (this.#timer !== null || this.#closed) return;
+    this.#timer = this.#world.startTimer(COUNT_AFTER_MS, () => {
+      this.#timer = null;
+      void this.refresh();
+    });
+  }
+
+  async refresh(): Promise<void> {
+    try {
+      const waiting = await this.#storage.count(layout.waiting);
+      const failed = await this.#storage.count(layout.failed);
+      const next: OutboxStatus = { waiting, failed, ...this.#live() };
+      if (this.#closed || isSame(this.#status, next)) return;
+      this.#status = next;
+      this.#listeners.tell();
+    } catch {
+      // The counts stay as they were; whoever uses the storage hears of its fault.
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#timer?.cancel();
+  }
+}
+
+function isSame(a: OutboxStatus, b: OutboxStatus): boolean {
+  return (Object.keys(a) as (keyof OutboxStatus)[]).every((name) => a[name] === b[name]);
+}

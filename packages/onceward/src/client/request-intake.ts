@@ -1,0 +1,91 @@
+import { canonicalJson, sha256Hex } from '../keys/index.ts';
+import { ClientError } from './client-error.ts';
+import type { StoredRequest } from './operation.ts';
+
+/** A request as the application gives it. At most one of `json` and `body`. */
+export interface OutboxRequest {
+  /** `POST` unless said otherwise. */
+  readonly method?: string;
+  readonly url: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly json?: unknown;
+  readonly body?: string | Uint8Array;
+}
+
+const LONGEST_NAME = 100;
+const LARGEST_BODY = 5 * 1_024 * 1_024;
+
+/** They would be written to the device's disk, and be stale when the request is sent. */
+const NOT_STORED = new Set(['authorization', 'cookie', 'proxy-authorization', 'x-api-secret']);
+const KEY_HEADERS = new Set(['idempotency-key', 'x-idempotency-key']);
+
+/** Checks a request and brings it into the form that is stored. */
+export function takeRequest(given: OutboxRequest): StoredRequest {
+  const method = (given.method ?? 'POST').toUpperCase();
+  if (!/^[A-Z]+$/.test(method)) throw invalid(`method ${method} is not an HTTP method`);
+  if (method === 'GET' || method === 'HEAD') {
+    throw invalid(`${method} has no effect to protect; call fetch for it`);
+  }
+  if (given.url === '') throw invalid('url is empty');
+  if (given.json !== undefined && given.body !== undefined) {
+    throw invalid('json and body are both given; give one of them');
+  }
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(given.headers ?? {})) {
+    const lower = name.toLowerCase();
+    if (NOT_STORED.has(lower)) {
+      throw invalid(
+        `header ${lower} is a credential, which is not stored: give it in auth.headers`,
+      );
+    }
+    if (KEY_HEADERS.has(lower))
+      throw invalid(`header ${lower} is set by the outbox: give it as key`);
+    headers[lower] = value;
+  }
+  if (given.json !== undefined) headers['content-type'] ??= 'application/json';
+  const { body, bodyEncoding } = takeBody(given);
+  if (body !== null && body.length > LARGEST_BODY) {
+    throw invalid(`the body has ${body.length} characters; the limit is ${LARGEST_BODY}`);
+  }
+  return { method, url: given.url, headers, body, bodyEncoding };
+}
+
+function takeBody(given: OutboxRequest): Pick<StoredRequest, 'body' | 'bodyEncoding'> {
+  if (given.json !== undefined) {
+    const body = JSON.stringify(given.json);
+    if (body === undefined) throw invalid('json is not a JSON value');
+    return { body, bodyEncoding: 'text' };
+  }
+  if (given.body instanceof Uint8Array) {
+    let binary = '';
+    for (const byte of given.body) binary += String.fromCharCode(byte);
+    return { body: btoa(binary), bodyEncoding: 'base64' };
+  }
+  return { body: given.body ?? null, bodyEncoding: 'text' };
+}
+
+export function bodyBytes(request: StoredRequest): string | Uint8Array<ArrayBuffer> | null {
+  if (request.body === null || request.bodyEncoding === 'text') return request.body;
+  return Uint8Array.from(atob(request.body), (character) => character.charCodeAt(0));
+}
+
+/** Tells whether two requests ask for the same: headers aside, they are equal to the letter. */
+export function fingerprintOf(requests: readonly StoredRequest[]): string {
+  return sha256Hex(
+    canonicalJson(
+      requests.map(({ method, url, body, bodyEncoding }) => [method, url, bodyEncoding, body]),
+    ),
+  );
+}
+
+export function takeName(what: string, name: string): string {
+  if (name.length < 1 || name.length > LONGEST_NAME) {
+    throw invalid(`${what} has 1 to ${LONGEST_NAME} characters, not ${name.length}`);
+  }
+  if (!name.isWellFormed()) throw invalid(`${what} holds half of a surrogate pair`);
+  return name;
+}
+
+export function invalid(message: string): ClientError {
+  return new ClientError('INVALID_INPUT', message);
+}

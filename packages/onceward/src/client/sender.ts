@@ -1,0 +1,77 @@
+import type { ClientWorld } from './client-world.ts';
+import { fillIn } from './fill-in.ts';
+import { KEY_HEADER, readReplay } from './idempotent-fetch.ts';
+import { currentRequest, type StoredAnswer, type WaitingOperation } from './operation.ts';
+import { bodyBytes } from './request-intake.ts';
+import type { RetryPolicy } from './retry-policy.ts';
+import { type Answer, judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';
+
+/** Credentials are asked for at each send, never stored. */
+export interface OutboxAuth {
+  headers(): Record<string, string> | Promise<Record<string, string>>;
+  /** Called once after a 401. `true`: `headers()` has something new to offer. */
+  refresh?(): Promise<boolean>;
+}
+
+export interface SenderOptions {
+  readonly fetch: typeof fetch;
+  readonly auth: OutboxAuth | undefined;
+  readonly policy: RetryPolicy;
+  readonly world: ClientWorld;
+}
+
+export interface Sent {
+  readonly verdict: Verdict;
+  readonly answer: StoredAnswer | null;
+}
+
+/** Longer answers are not kept with a success; the application can fetch what it needs. */
+export const LONGEST_KEPT_ANSWER = 64 * 1_024;
+
+/** Sends the current step of an operation once (twice after a 401 that could be mended) and says what it means. */
+export async function sendOnce(
+  operation: WaitingOperation,
+  signal: AbortSignal,
+  options: SenderOptions,
+): Promise<Sent> {
+  const first = await attempt(operation, signal, options);
+  if (first.verdict.kind !== 'unauthorized' || options.auth?.refresh === undefined) return first;
+  const refreshed = await options.auth.refresh().catch(() => false);
+  return refreshed ? attempt(operation, signal, options) : first;
+}
+
+async function attempt(
+  operation: WaitingOperation,
+  signal: AbortSignal,
+  { fetch, auth, policy, world }: SenderOptions,
+): Promise<Sent> {
+  const { key, request: stored } = currentRequest(operation);
+  const request = operation.group ? fillIn(stored, operation.steps) : stored;
+  const deadline = new AbortController();
+  const timer = world.startTimer(policy.timeoutMs, () =>
+    deadline.abort(new DOMException('no answer in time', 'TimeoutError')),
+  );
+  try {
+    const response = await fetch(request.url, {
+      method: request.method,
+      headers: { ...request.headers, ...(await auth?.headers()), [KEY_HEADER]: key },
+      body: bodyBytes(request),
+      signal: AbortSignal.any([signal, deadline.signal]),
+    });
+    const { status, headers } = response;
+    // The answer is read to its end before it counts: one that breaks off may be any answer.
+    const answer: Answer = { status, headers, text: await response.text() };
+    return { verdict: judgeAnswer(answer, world.now()), answer: keepable(answer) };
+  } catch (error) {
+    return { verdict: judgeFailure(error, signal), answer: null };
+  } finally {
+    timer.cancel();
+  }
+}
+
+function keepable({ status, headers, text }: Answer): StoredAnswer {
+  const contentType = headers.get('content-type');
+  const readable = contentType === null || /^text\/|\bjson\b|\bxml\b/.test(contentType);
+  const body = readable && text !== '' && text.length <= LONGEST_KEPT_ANSWER ? text : null;
+  return { status, ...readReplay(headers), contentType, body };
+}

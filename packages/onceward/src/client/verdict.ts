@@ -1,0 +1,137 @@
+import { parseRetryAfter } from './retry-policy.ts';
+
+/**
+ * What an attempt means for its operation.
+ *
+ * `ran` says whether *this* attempt can have had an effect: an operation whose every attempt ended in `no` may
+ * be changed freely, any other has to be settled under its key first.
+ */
+export type Verdict =
+  | { readonly kind: 'done' }
+  /** The same key is still running elsewhere: leave it alone for a while, then ask again. */
+  | { readonly kind: 'in_progress'; readonly retryAfterMs: number | null }
+  | {
+      readonly kind: 'transient';
+      readonly reason: string;
+      readonly ran: 'no' | 'unknown';
+      readonly retryAfterMs: number | null;
+    }
+  /** No answer came. Says nothing about the request, so it uses up no attempt of a queued operation. */
+  | { readonly kind: 'unreachable'; readonly reason: string; readonly ran: 'no' | 'unknown' }
+  | { readonly kind: 'unauthorized' }
+  /** A definite no, and it will stay one under this key. */
+  | { readonly kind: 'refused'; readonly reason: string }
+  /** The server itself does not know whether it happened. A person has to look. */
+  | { readonly kind: 'in_doubt'; readonly reason: string }
+  /** The caller has given up waiting. */
+  | { readonly kind: 'aborted' };
+
+/** An answer, read to its end. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/** Statuses that say "not now": the request was turned away before it began. */
+const TURNED_AWAY = new Set([408, 425, 429]);
+
+/** Server errors that another try cannot mend. */
+const NEVER_MENDED = new Set([501, 505, 506, 510]);
+
+export function judgeAnswer(answer: Answer, now: number): Verdict {
+  const { status, headers } = answer;
+  if (status >= 200 && status < 300) return { kind: 'done' };
+  const retryAfterMs = parseRetryAfter(headers.get('retry-after'), now);
+  const said = readProblem(answer);
+  const reason = said.text === '' ? `HTTP ${status}` : `HTTP ${status}: ${said.text}`;
+
+  // A kept failure: asking again under this key can only bring it back.
+  if (headers.get('idempotency-replayed') === 'true') return { kind: 'refused', reason };
+
+  switch (said.code) {
+    case 'in-progress':
+    case 'CONCURRENT_REQUEST':
+      return { kind: 'in_progress', retryAfterMs };
+    case 'response-not-retained':
+      return { kind: 'done' };
+    case 'outcome-unknown':
+      return { kind: 'in_doubt', reason };
+    case 'BATCH_ROLLED_BACK':
+    case 'store-unavailable':
+    case 'over-quota':
+      return { kind: 'transient', reason, ran: 'no', retryAfterMs };
+  }
+  if (said.retry === 'never' || said.retry === 'new_key') return { kind: 'refused', reason };
+  if (status === 401) return { kind: 'unauthorized' };
+  if (status === 409 && retryAfterMs !== null) return { kind: 'in_progress', retryAfterMs };
+  if (TURNED_AWAY.has(status)) return { kind: 'transient', reason, ran: 'no', retryAfterMs };
+  if ((status >= 500 && !NEVER_MENDED.has(status)) || said.retry === 'same_key') {
+    return { kind: 'transient', reason, ran: 'unknown', retryAfterMs };
+  }
+  return { kind: 'refused', reason };
+}
+
+/** Failures to connect, by the names that Node gives them. Nothing was sent yet. */
+const NOT_CONNECTED =
+  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
+const TLS_FAILED = /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
+
+/**
+ * What a rejected `fetch` means. Browsers tell nothing apart but an abort: lost network, failed name look-up
+ * and failed TLS are all one `TypeError`, after which the request may have arrived. Node says more.
+ */
+export function judgeFailure(error: unknown, callerSignal?: AbortSignal | null): Verdict {
+  if (callerSignal?.aborted) return { kind: 'aborted' };
+  const name = error instanceof Error ? error.name : '';
+  if (name === 'TimeoutError' || name === 'AbortError') {
+    return { kind: 'unreachable', reason: 'no answer in time', ran: 'unknown' };
+  }
+  const code = errorCode(error);
+  if (TLS_FAILED.test(code)) return { kind: 'unreachable', reason: `TLS: ${code}`, ran: 'no' };
+  if (NOT_CONNECTED.test(code)) return { kind: 'unreachable', reason: code, ran: 'no' };
+  return { kind: 'unreachable', reason: code || 'network failure', ran: 'unknown' };
+}
+
+function errorCode(error: unknown): string {
+  for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth += 1) {
+    if ('code' in at && typeof at.code === 'string') return at.code;
+  }
+  return '';
+}
+
+interface Problem {
+  /** The last part of a problem type, or the code of an `{"error":{"code"}}` envelope. */
+  readonly code: string;
+  readonly retry: unknown;
+  /** What a person would want to read. */
+  readonly text: string;
+}
+
+const NO_PROBLEM: Problem = { code: '', retry: undefined, text: '' };
+const LONGEST_TEXT = 300;
+
+function readProblem({ headers, text }: Answer): Problem {
+  if (!/\bjson\b/.test(headers.get('content-type') ?? '')) return NO_PROBLEM;
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    return NO_PROBLEM;
+  }
+  if (typeof body !== 'object' || body === null) return NO_PROBLEM;
+  const { type, title, detail, retry, error } = body as Record<string, unknown>;
+  if (typeof error === 'object' && error !== null) {
+    const { code, message } = error as Record<string, unknown>;
+    return { code: asText(code), retry, text: `${asText(code)} ${asText(message)}`.trim() };
+  }
+  return {
+    code: asText(type).split(/[/#:]/).at(-1) ?? '',
+    retry,
+    text: asText(detail) || asText(title),
+  };
+}
+
+function asText(value: unknown): string {
+  return typeof value === 'string' ? value.slice(0, LONGEST_TEXT) : '';
+}
