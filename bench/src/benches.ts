@@ -1,0 +1,10 @@
+import { benchEngine } from './engine/bench-engine.ts';
+import type { Report } from './report.ts';
+
+export interface BenchOptions {
+  readonly quick: boolean;
+}
+
+export type Bench = (report: Report, options: BenchOptions) => Promise<void>;
+
+export const benches: Readonly<Record<string, Bench>> = { engine: benchEngine };
