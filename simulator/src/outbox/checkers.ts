@@ -20,7 +20,7 @@ export function findViolations(
     const happened = (name: string) => counts.has(name);
     const found = intention.group
       ? checkGroup(intention, end, server.effects)
-      : checkPlain(intention, end, happened);
+      : checkPlain(intention, end, ends.get(`${intention.name}.late`) ?? null, happened);
     violations.push(...found.map((what) => `${intention.name}: ${what}`));
   }
   violations.push(...checkOrder(intentions, server.effects));
@@ -30,11 +30,14 @@ export function findViolations(
 function checkPlain(
   intention: Intention,
   end: Operation | null,
+  late: Operation | null,
   happened: (name: string) => boolean,
 ): string[] {
   const original = happened(intention.name);
   const edited = happened(`${intention.name}.edited`);
   if (original && edited) return ['both the original and its edit happened'];
+  const editKept = edited || late !== null || end === null || isEdited(end, intention);
+  if (intention.edit?.result === 'settling' && !editKept) return ['its edit is lost'];
   if (end === null) {
     if (intention.cancel === null) return ['it was acknowledged and is lost'];
     return original || edited ? ['it was cancelled and happened'] : [];
@@ -48,6 +51,11 @@ function checkPlain(
       if (end.outcome === 'unknown') return [];
       return original || edited ? [`it is called ${end.outcome} and happened`] : [];
   }
+}
+
+/** The edit took the place of the original and then went its own way. */
+function isEdited(end: Operation, intention: Intention): boolean {
+  return end.state !== 'done' && end.steps[0]?.key !== intention.key;
 }
 
 function checkGroup(

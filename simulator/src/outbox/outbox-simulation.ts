@@ -27,7 +27,7 @@ export async function simulateOutbox(seed: number): Promise<OutboxRun> {
   const server = new SimulatedServer(time, dice, {
     lostRequest: often(0.4),
     lostAnswer: often(0.4),
-    turnedAway: often(0.2),
+    turnedAway: often(0.8),
     unauthorized: often(0.05),
     slowestEffectMs: dice.pick([5, 500, 8_000]),
   });
@@ -49,7 +49,7 @@ export async function simulateOutbox(seed: number): Promise<OutboxRun> {
     } else if (tabs.length < 2) device.openTab();
     if (dice.chance(0.15)) device.setOnline(!device.online);
     if (dice.chance(0.05)) device.clock.offsetMs += dice.between(-30_000, 3_600_000);
-    for (const tab of tabs) if (dice.chance(0.3)) tab.outbox.resume();
+    if (dice.chance(0.3)) signIn(device);
     time.after(dice.between(1, dice.pick([30, 800, 6_000])), trouble);
   };
   time.after(dice.between(1, 2_000), trouble);
@@ -59,7 +59,7 @@ export async function simulateOutbox(seed: number): Promise<OutboxRun> {
   const ends = new Map<string, Operation | null>();
   let over = false;
   const look = async (): Promise<void> => {
-    for (const tab of device.tabs) tab.outbox.resume();
+    signIn(device);
     over = workload.isQueued && (await collectEnds(device, workload, ends));
     if (!over) time.after(5_000, () => void look());
   };
@@ -79,6 +79,13 @@ function heal(server: SimulatedServer, device: SimulatedDevice): void {
   if (device.tabs.length === 0) device.openTab();
 }
 
+/** The user answers the sign-in page, if one is shown. */
+function signIn(device: SimulatedDevice): void {
+  for (const { outbox } of device.tabs) {
+    if (outbox.status.getSnapshot().paused === 'auth') outbox.resume();
+  }
+}
+
 /** `true` when nothing waits any more. */
 async function collectEnds(
   device: SimulatedDevice,
@@ -91,6 +98,7 @@ async function collectEnds(
   for (const { name, id } of workload.intentions) {
     const end = id === null ? null : await tab.outbox.find(id);
     ends.set(name, end);
+    ends.set(`${name}.late`, id === null ? null : await tab.outbox.find(`${id}e`));
     if (end?.state === 'waiting') waiting += 1;
   }
   return waiting === 0;

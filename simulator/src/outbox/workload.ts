@@ -102,7 +102,7 @@ export class Workload {
   }
 
   #maybeChange(intention: Intention): void {
-    const delay = this.#dice.between(0, 10_000);
+    const delay = this.#dice.between(0, this.#dice.pick([3_000, 50_000]));
     if (this.#dice.chance(0.15) && !intention.group) {
       this.#time.after(delay, () => void this.#edit(intention));
     } else if (this.#dice.chance(0.15)) {
