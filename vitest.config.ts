@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config';
 /** The workspace is tested from source: its packages' export maps lead to `src` under this condition. */
 const shared = {
   resolve: { conditions: ['onceward-source'] },
-  ssr: { resolve: { conditions: ['onceward-source', 'node', 'import', 'default'] } },
+  ssr: { resolve: { conditions: ['onceward-source', 'node'] } },
 };
 
 const folders = '{packages/*/{src,test},simulator,bench,test,examples,scripts}';

@@ -42,13 +42,9 @@ export async function startRedis(options: RedisOptions = {}): Promise<RedisServe
     args,
     account: null,
     stopSignal: 'SIGTERM',
-    ready: async () => (await ask(port, 'PING')).startsWith('+PONG'),
+    ready: () => (options.cluster === true ? clusterIsReady(port) : answers(port)),
   });
   await server.start();
-  if (options.cluster === true) {
-    await ask(port, 'CLUSTER ADDSLOTSRANGE 0 16383');
-    while (!(await ask(port, 'CLUSTER INFO')).includes('cluster_state:ok'));
-  }
   return Object.assign(server, {
     url: `redis://127.0.0.1:${port}`,
     port,
@@ -57,6 +53,17 @@ export async function startRedis(options: RedisOptions = {}): Promise<RedisServe
       folder.remove();
     },
   });
+}
+
+async function answers(port: number): Promise<boolean> {
+  return (await ask(port, 'PING')).startsWith('+PONG');
+}
+
+/** The slots are given out at the first start; later ones remember them. */
+async function clusterIsReady(port: number): Promise<boolean> {
+  const info = await ask(port, 'CLUSTER INFO');
+  if (info.includes('cluster_slots_assigned:0')) await ask(port, 'CLUSTER ADDSLOTSRANGE 0 16383');
+  return info.includes('cluster_state:ok');
 }
 
 /** One inline command and the first bytes of its answer; empty when there is none. */

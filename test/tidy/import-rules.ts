@@ -23,9 +23,13 @@ const BESIDE_STORES = /^stores\/[^/]+\.ts$/;
 
 const LIBRARY = 'packages/onceward/src/';
 
-const SHARED_BY_STORES = ['call-deadlines.ts', 'durability.ts', 'swap-queue.ts', 'waiters.ts'].map(
-  (file) => `stores/${file}`,
-);
+const SHARED_BY_STORES = [
+  'call-deadlines.ts',
+  'durability.ts',
+  'storable-id.ts',
+  'swap-queue.ts',
+  'waiters.ts',
+].map((file) => `stores/${file}`);
 
 /** The first room whose prefix fits is the file's room. */
 const ROOMS: readonly Room[] = [

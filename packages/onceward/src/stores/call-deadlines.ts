@@ -27,14 +27,18 @@ export class CallDeadlines {
     this.#onLate = onLate;
   }
 
-  /** `explain` turns a failure of the driver into the error that callers see. */
-  bound<T>(result: Promise<T>, explain: (cause: unknown) => unknown): Promise<T> {
+  /** `explain` turns a failure of the driver into the error that callers see; `applied` is asked when time is up. */
+  bound<T>(
+    result: Promise<T>,
+    explain: (cause: unknown) => unknown,
+    applied: () => 'no' | 'unknown' = () => 'unknown',
+  ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const call: Call = {
         endsAt: performance.now() + this.#timeoutMs,
         open: true,
         expire: () => {
-          reject(late(this.#timeoutMs));
+          reject(late(this.#timeoutMs, applied()));
           this.#onLate();
         },
       };
@@ -85,6 +89,8 @@ export class CallDeadlines {
   }
 }
 
-function late(ms: DurationMs): StoreError {
-  return new StoreError('ONCE_STORE_UNAVAILABLE', `the store did not answer within ${ms} ms`);
+function late(ms: DurationMs, applied: 'no' | 'unknown'): StoreError {
+  return new StoreError('ONCE_STORE_UNAVAILABLE', `the store did not answer within ${ms} ms`, {
+    applied,
+  });
 }

@@ -16,6 +16,7 @@ export async function* scanRecords(
   prefix: string,
   query: ScanQuery,
 ): AsyncGenerator<ScannedRecord> {
+  if (query.limit <= 0) return;
   // SCAN may show a key twice while the table grows.
   const given = new Set<string>();
   for await (const heads of scanHeads(link, prefix, query.scope)) {

@@ -13,6 +13,7 @@ import type {
 } from '../../engine/record-store.ts';
 import { type DurationMs, MIB, MINUTE } from '../../engine/units.ts';
 import type { StoreFinding } from '../durability.ts';
+import { requireStorable } from '../storable-id.ts';
 import type { Waiters } from '../waiters.ts';
 import type { DurabilityProof } from './durability-proof.ts';
 import { countRecords, scanRecords } from './record-scan.ts';
@@ -23,7 +24,7 @@ import { RevisionSource } from './revision-source.ts';
 import {
   decodeValue,
   encodeForgotten,
-  encodeRevision,
+  encodeHead,
   encodeValue,
   keyOf,
   type StoredValue,
@@ -73,6 +74,7 @@ export class RedisStore implements RecordStore {
   }
 
   async read(id: OperationId): Promise<StoredRecord | null> {
+    requireStorable(id);
     return recordIn(valueIn(await this.#link.call('GET', keyOf(this.#parts.prefix, id))));
   }
 
@@ -82,9 +84,9 @@ export class RedisStore implements RecordStore {
     next: NextRecord | null,
   ): Promise<SwapResult> {
     if (next !== null && next.bytes.length > MAX_RECORD_BYTES) throw tooLarge(next.bytes.length);
+    requireStorable(id);
     const key = keyOf(this.#parts.prefix, id);
-    if (expected !== null) return this.#replace(key, expected, next);
-    if (next === null) return this.#confirmAbsent(key);
+    if (expected !== null) return this.#replace(key, expected, encodeHead(expected, false), next);
     return this.#create(key, next);
   }
 
@@ -123,9 +125,9 @@ export class RedisStore implements RecordStore {
   }
 
   /** A claim: one plain command that also shows the winner. */
-  async #create(key: string, next: NextRecord): Promise<SwapResult> {
+  async #create(key: string, next: NextRecord | null): Promise<SwapResult> {
     const revision = this.#revisions.take(0) ?? (await this.#revisionAbove(0));
-    const value = encodeValue({ ...next, revision });
+    const value = encodeNext(next, revision);
     const lifetime = lifetimeOf(next);
     const found = valueIn(
       lifetime === null
@@ -134,14 +136,18 @@ export class RedisStore implements RecordStore {
     );
     if (found === null || found.revision === revision) return { won: true, revision };
     if (found.state !== null) return { won: false, current: recordIn(found) };
-    return this.#replace(key, found.revision, next);
+    return this.#replace(key, found.revision, encodeHead(found.revision, true), next);
   }
 
-  async #replace(key: string, expected: Revision, next: NextRecord | null): Promise<SwapResult> {
-    const revision = this.#revisions.take(expected) ?? (await this.#revisionAbove(expected));
-    const value = next === null ? encodeForgotten(revision) : encodeValue({ ...next, revision });
-    const lifetime = next === null ? GRACE_MS : lifetimeOf(next);
-    const args = [key, encodeRevision(expected), value, lifetime === null ? '' : String(lifetime)];
+  async #replace(
+    key: string,
+    seen: Revision,
+    head: Buffer,
+    next: NextRecord | null,
+  ): Promise<SwapResult> {
+    const revision = this.#revisions.take(seen) ?? (await this.#revisionAbove(seen));
+    const lifetime = lifetimeOf(next);
+    const args = [key, head, encodeNext(next, revision), lifetime === null ? '' : String(lifetime)];
     const reply = await this.#runSwap(args);
     if (reply === 1) return { won: true, revision };
     const found = valueIn(reply);
@@ -160,13 +166,6 @@ export class RedisStore implements RecordStore {
     }
   }
 
-  async #confirmAbsent(key: string): Promise<SwapResult> {
-    const current = recordIn(valueIn(await this.#link.call('GET', key)));
-    return current === null
-      ? { won: true, revision: await this.#revisionAbove(0) }
-      : { won: false, current };
-  }
-
   async #revisionAbove(seen: Revision): Promise<Revision> {
     // A reservation under way may be older than what was seen; the one after it cannot be.
     for (let tries = 0; tries < 3; tries += 1) {
@@ -182,8 +181,13 @@ export class RedisStore implements RecordStore {
   }
 }
 
+function encodeNext(next: NextRecord | null, revision: Revision): Buffer {
+  return next === null ? encodeForgotten(revision) : encodeValue({ ...next, revision });
+}
+
 /** Redis itself forgets what is settled, some time after it fell due; a claim or a doubt stays until it is dealt with. */
-function lifetimeOf(next: NextRecord): DurationMs | null {
+function lifetimeOf(next: NextRecord | null): DurationMs | null {
+  if (next === null) return GRACE_MS;
   if (next.dueAt === null || next.state === 'pending' || next.state === 'in_doubt') return null;
   return Math.ceil(Math.max(0, next.dueAt - Date.now())) + GRACE_MS;
 }

@@ -4,7 +4,8 @@ import type { EpochMs } from '../../engine/units.ts';
 
 /**
  * What stands under a record's key: revision (8 bytes, big-endian), state (1), due time (8, a double; NaN is never),
- * then the record's bytes. The revision comes first because the swap script compares it without decoding.
+ * then the record's bytes. The revision comes first because the swap script compares it without decoding. Where the
+ * record was forgotten its highest bit is set, so that nobody can replace it by naming its revision.
  */
 export interface StoredValue {
   readonly revision: Revision;
@@ -17,6 +18,8 @@ export interface StoredValue {
 export const HEAD_BYTES = 17;
 
 const TWO_TO_32 = 2 ** 32;
+/** In the upper half of a revision, where no safe integer reaches. */
+const FORGOTTEN = 0x8000_0000;
 const NO_BYTES = new Uint8Array(0);
 const STATES: readonly (RecordState | null)[] = [
   null,
@@ -26,13 +29,14 @@ const STATES: readonly (RecordState | null)[] = [
   'in_doubt',
 ];
 
-export function encodeRevision(revision: Revision): Buffer {
-  return writeRevision(Buffer.allocUnsafe(8), revision);
+/** What the swap script compares. */
+export function encodeHead(revision: Revision, forgotten: boolean): Buffer {
+  return writeRevision(Buffer.allocUnsafe(8), revision, forgotten);
 }
 
 export function encodeValue(value: StoredValue): Buffer {
   const buffer = Buffer.allocUnsafe(HEAD_BYTES + value.bytes.length);
-  writeRevision(buffer, value.revision);
+  writeRevision(buffer, value.revision, value.state === null);
   buffer[8] = STATES.indexOf(value.state);
   buffer.writeDoubleBE(value.dueAt ?? Number.NaN, 9);
   buffer.set(value.bytes, HEAD_BYTES);
@@ -54,15 +58,16 @@ export function decodeValue(buffer: Buffer): StoredValue {
   }
   const dueAt = buffer.readDoubleBE(9);
   return {
-    revision: buffer.readUInt32BE(0) * TWO_TO_32 + buffer.readUInt32BE(4),
+    revision: (buffer.readUInt32BE(0) & ~FORGOTTEN) * TWO_TO_32 + buffer.readUInt32BE(4),
     state,
     dueAt: Number.isNaN(dueAt) ? null : dueAt,
     bytes: buffer.subarray(HEAD_BYTES),
   };
 }
 
-function writeRevision(buffer: Buffer, revision: Revision): Buffer {
-  buffer.writeUInt32BE(Math.floor(revision / TWO_TO_32), 0);
+function writeRevision(buffer: Buffer, revision: Revision, forgotten: boolean): Buffer {
+  const high = Math.floor(revision / TWO_TO_32);
+  buffer.writeUInt32BE(forgotten ? (high | FORGOTTEN) >>> 0 : high, 0);
   buffer.writeUInt32BE(revision % TWO_TO_32, 4);
   return buffer;
 }

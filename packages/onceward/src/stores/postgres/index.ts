@@ -1,0 +1,87 @@
+import { StoreError } from '../../engine/errors.ts';
+import { type DurationMs, SECOND } from '../../engine/units.ts';
+import { CallDeadlines } from '../call-deadlines.ts';
+import { type Durability, requireDurability } from '../durability.ts';
+import { type DurabilityProof, proveDurability } from './durability-proof.ts';
+import type { PgPool, PgPoolClient } from './pg-driver.ts';
+import { explain } from './pg-session.ts';
+import { PostgresStore } from './postgres-store.ts';
+import { checkSchema, migrateSchema } from './schema.ts';
+
+export type { Durability, StoreFinding } from '../durability.ts';
+export type { PgClient, PgMessage, PgPool, PgPoolClient } from './pg-driver.ts';
+export type { PostgresStore } from './postgres-store.ts';
+
+export interface PostgresStoreOptions {
+  /** A pool of `pg`. The store keeps up to five of its connections. */
+  readonly pool: PgPool;
+  /** How long a call may take. */
+  readonly timeoutMs?: DurationMs;
+  /** How many connections write. More than two seldom help: what waits is gathered into one statement. */
+  readonly connections?: number;
+  /** Wakes waiters in other processes by LISTEN, over one connection. Must be off behind a pooler in transaction mode. */
+  readonly notifications?: boolean;
+  /** Creates and updates the schema `onceward`. Off: it is only checked. */
+  readonly migrate?: boolean;
+  /** Refuses to open unless the server's settings prove at least this. */
+  readonly durability?: Durability;
+}
+
+/** Starting may wait for another process that migrates, or for a barrier commit. */
+const START_TIMEOUT_MS = 30 * SECOND;
+
+/**
+ * Records in PostgreSQL 14 or later, in a schema of their own. Claims and settles that come together are written by
+ * one statement and one commit.
+ *
+ * ```ts
+ * const store = await openPostgresStore({ pool: new Pool({ connectionString }) });
+ * ```
+ */
+export async function openPostgresStore(options: PostgresStoreOptions): Promise<PostgresStore> {
+  const timeoutMs = options.timeoutMs ?? SECOND;
+  const connections = options.connections ?? 1;
+  if (!(timeoutMs > 0)) throw invalid(`timeoutMs is ${timeoutMs}; it must be above 0`);
+  if (!Number.isInteger(connections) || connections < 1 || connections > 16) {
+    throw invalid(`connections is ${connections}; it must be a whole number from 1 to 16`);
+  }
+  const deadlines = new CallDeadlines(START_TIMEOUT_MS);
+  const proof = await deadlines.bound(prepareServer(options), (cause) =>
+    cause instanceof StoreError ? cause : explain(cause),
+  );
+  requireDurability('postgres', options.durability, proof.durability, proof.findings);
+  return new PostgresStore({
+    pool: options.pool,
+    timeoutMs,
+    connections,
+    notifications: options.notifications !== false,
+    proof,
+  });
+}
+
+async function prepareServer(options: PostgresStoreOptions): Promise<DurabilityProof> {
+  const client = await options.pool.connect();
+  try {
+    await refuseStandby(client);
+    if (options.migrate !== false) await migrateSchema(client);
+    await checkSchema(client);
+    const proof = await proveDurability(client);
+    client.release();
+    return proof;
+  } catch (error) {
+    client.release(true);
+    throw error;
+  }
+}
+
+/** A standby lags behind and forgets nothing it should: no decision can be made on it. */
+async function refuseStandby(client: PgPoolClient): Promise<void> {
+  const { rows } = await client.query('select pg_is_in_recovery() as standby');
+  if ((rows[0] as { standby: boolean }).standby) {
+    throw invalid('the pool leads to a standby; the store must be given the primary');
+  }
+}
+
+function invalid(message: string): StoreError {
+  return new StoreError('ONCE_INVALID_CONFIG', message, { applied: 'no' });
+}

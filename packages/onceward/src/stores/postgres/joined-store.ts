@@ -1,0 +1,75 @@
+import { StoreError } from '../../engine/errors.ts';
+import type { OperationId, Revision } from '../../engine/record.ts';
+import type {
+  NextRecord,
+  RecordStore,
+  ScannedRecord,
+  ScanQuery,
+  StoreCount,
+  StoredRecord,
+  StoreTraits,
+  SwapResult,
+} from '../../engine/record-store.ts';
+import type { DurationMs } from '../../engine/units.ts';
+import { CallDeadlines } from '../call-deadlines.ts';
+import type { PgClient } from './pg-driver.ts';
+import { explain } from './pg-session.ts';
+import {
+  hashOf,
+  READ,
+  type ReadRow,
+  recordFor,
+  SWAP,
+  type SwapRow,
+  swapAnswers,
+  swapParameters,
+} from './record-rows.ts';
+import { countRecords, scanRecords } from './record-scan.ts';
+
+/** The records as part of a transaction that someone else began and will end. */
+export class JoinedStore implements RecordStore {
+  readonly traits: StoreTraits;
+  readonly #client: PgClient;
+  readonly #deadlines: CallDeadlines;
+
+  constructor(traits: StoreTraits, client: PgClient, timeoutMs: DurationMs) {
+    this.traits = traits;
+    this.#client = client;
+    this.#deadlines = new CallDeadlines(timeoutMs);
+  }
+
+  async read(id: OperationId): Promise<StoredRecord | null> {
+    const [row] = await this.#run<ReadRow>(READ, [[hashOf(id).toString('hex')]]);
+    return recordFor(id, row?.hash === null ? undefined : row);
+  }
+
+  async swap(
+    id: OperationId,
+    expected: Revision | null,
+    next: NextRecord | null,
+  ): Promise<SwapResult> {
+    // Another transaction that is writing the same operation is waited for: its end decides.
+    const parameters = swapParameters([{ id, hash: hashOf(id), expected, next }], true);
+    const [answer] = swapAnswers(await this.#run<SwapRow>(SWAP, parameters));
+    if (answer === undefined || answer === 'busy') {
+      throw new StoreError('ONCE_STORE_UNAVAILABLE', 'PostgreSQL gave no answer');
+    }
+    return answer;
+  }
+
+  scan(query: ScanQuery): AsyncIterable<ScannedRecord> {
+    return scanRecords((text, values) => this.#run(text, values), query);
+  }
+
+  count(): Promise<StoreCount> {
+    return countRecords((text, values) => this.#run(text, values));
+  }
+
+  /** The transaction is not ours to end. */
+  async close(): Promise<void> {}
+
+  async #run<Row>(text: string, values: unknown[]): Promise<readonly Row[]> {
+    const { rows } = await this.#deadlines.bound(this.#client.query(text, values), explain);
+    return rows as readonly Row[];
+  }
+}

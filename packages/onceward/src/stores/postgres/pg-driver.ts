@@ -1,0 +1,26 @@
+/** The slice of `pg` 8 that the store needs: a pool, and clients of it. */
+export interface PgPool {
+  connect(): Promise<PgPoolClient>;
+}
+
+/** Anything that runs a statement: a client inside the caller's own transaction, for instance. */
+export interface PgClient {
+  query(text: string, values?: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
+}
+
+export interface PgPoolClient extends PgClient {
+  /** `true` ends the connection instead of giving it back. */
+  release(destroy?: boolean): void;
+  on(event: 'notice' | 'notification' | 'error', listener: (message: PgMessage) => void): unknown;
+  removeListener(
+    event: 'notice' | 'notification' | 'error',
+    listener: (message: PgMessage) => void,
+  ): unknown;
+}
+
+/** A notice, a notification or an error, as far as the store looks at it. */
+export interface PgMessage {
+  readonly severity?: string | undefined;
+  readonly message?: string | undefined;
+  readonly payload?: string | undefined;
+}

@@ -1,0 +1,127 @@
+import { StoreError } from '../../engine/errors.ts';
+import type { DurationMs } from '../../engine/units.ts';
+import { CallDeadlines } from '../call-deadlines.ts';
+import type { PgMessage, PgPool, PgPoolClient } from './pg-driver.ts';
+
+/**
+ * A commit of its own that writes to the log and nowhere else. When it is acknowledged, so is everything before it:
+ * after a primary has restarted, rows may be visible that no standby has, and reads may be believed only behind this.
+ * A standby cannot carry it out, which is just as well: nothing is ever decided on a standby.
+ */
+const BARRIER = `select date_part('epoch', pg_postmaster_start_time()) as epoch,
+  pg_logical_emit_message(true, 'onceward', 'barrier')`;
+
+/** One life of the server. Any column of this name in a result is compared with the barrier's. */
+export const EPOCH = `date_part('epoch', pg_postmaster_start_time()) as epoch`;
+
+/**
+ * One pooled connection that is replaced when anything about it becomes doubtful: an error, a warning, a call that ran
+ * out of time. Each new one begins with a barrier.
+ */
+export class PgSession {
+  readonly #pool: PgPool;
+  readonly #deadlines: CallDeadlines;
+  #client: PgPoolClient | null = null;
+  #opening: Promise<PgPoolClient> | null = null;
+  #epoch: number | null = null;
+  /** Warnings that came with the statement under way. */
+  #warning: string | null = null;
+  #closed = false;
+
+  constructor(pool: PgPool, timeoutMs: DurationMs) {
+    this.#pool = pool;
+    this.#deadlines = new CallDeadlines(timeoutMs, () => this.drop());
+  }
+
+  /** Runs one statement, which is one transaction. At most one may be under way. */
+  async query<Row>(text: string, values: unknown[]): Promise<readonly Row[]> {
+    const client =
+      this.#client ?? (await this.#deadlines.bound(this.#open(), unreachable, notSent));
+    const rows = await this.#run<Row & { epoch?: number }>(client, text, values);
+    const epoch = rows[0]?.epoch;
+    if (epoch !== undefined && epoch !== this.#epoch) await this.#raiseBarrier(client);
+    return rows;
+  }
+
+  drop(): void {
+    const client = this.#client;
+    this.#client = null;
+    client?.release(true);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.drop();
+  }
+
+  async #run<Row>(client: PgPoolClient, text: string, values: unknown[]): Promise<readonly Row[]> {
+    this.#warning = null;
+    try {
+      const { rows } = await this.#deadlines.bound(client.query(text, values), explain);
+      if (this.#warning !== null) throw unconfirmed(this.#warning);
+      return rows as readonly Row[];
+    } catch (error) {
+      this.drop();
+      throw error;
+    }
+  }
+
+  #open(): Promise<PgPoolClient> {
+    this.#opening ??= this.#connect().finally(() => {
+      this.#opening = null;
+    });
+    return this.#opening;
+  }
+
+  async #connect(): Promise<PgPoolClient> {
+    const client = await this.#pool.connect();
+    if (this.#closed) {
+      client.release();
+      throw new Error('the store is closed');
+    }
+    client.on('notice', (notice: PgMessage) => {
+      if (notice.severity === 'WARNING') this.#warning = notice.message ?? 'a warning';
+    });
+    client.on('error', () => {
+      if (this.#client === client) this.drop();
+    });
+    this.#client = client;
+    await this.#raiseBarrier(client);
+    return client;
+  }
+
+  async #raiseBarrier(client: PgPoolClient): Promise<void> {
+    const [row] = await this.#run<{ epoch: number }>(client, BARRIER, []);
+    this.#epoch = row?.epoch ?? null;
+  }
+}
+
+const notSent = () => 'no' as const;
+
+function unreachable(cause: unknown): StoreError {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  return new StoreError('ONCE_STORE_UNAVAILABLE', `PostgreSQL cannot be reached: ${message}`, {
+    cause,
+    applied: 'no',
+  });
+}
+
+/** With a warning, PostgreSQL reports as done what it only did here: a standby may not have it. */
+function unconfirmed(warning: string): StoreError {
+  return new StoreError(
+    'ONCE_STORE_UNAVAILABLE',
+    `PostgreSQL committed with a warning, so the commit may not survive: ${warning}`,
+  );
+}
+
+/** SQLSTATE classes after which a statement is known to have been undone. */
+const UNDONE = /^(0A|22|23|25|26|28|34|3D|3F|40|42|53|54|55|P0|57014)/;
+
+export function explain(cause: unknown): StoreError {
+  const { code, message } = cause as { code?: unknown; message?: unknown };
+  const undone = typeof code === 'string' && code.length === 5 && UNDONE.test(code);
+  return new StoreError('ONCE_STORE_UNAVAILABLE', `PostgreSQL failed: ${String(message)}`, {
+    cause,
+    applied: undone ? 'no' : 'unknown',
+  });
+}

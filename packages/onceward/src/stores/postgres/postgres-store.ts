@@ -1,0 +1,211 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StoreError } from '../../engine/errors.ts';
+import type { OperationId, Revision } from '../../engine/record.ts';
+import type {
+  NextRecord,
+  RecordStore,
+  ScannedRecord,
+  ScanQuery,
+  StoreCount,
+  StoredRecord,
+  StoreTraits,
+  SwapResult,
+  TransactionalStore,
+} from '../../engine/record-store.ts';
+import { type DurationMs, type EpochMs, MIB } from '../../engine/units.ts';
+import type { StoreFinding } from '../durability.ts';
+import { SwapQueue } from '../swap-queue.ts';
+import { Waiters } from '../waiters.ts';
+import { ChangeListener } from './change-listener.ts';
+import type { DurabilityProof } from './durability-proof.ts';
+import { JoinedStore } from './joined-store.ts';
+import type { PgClient, PgPool } from './pg-driver.ts';
+import { PgSession } from './pg-session.ts';
+import {
+  hashOf,
+  READ,
+  type ReadRow,
+  recordFor,
+  SWAP,
+  type SwapAnswer,
+  type SwapItem,
+  type SwapRow,
+  swapAnswers,
+  swapParameters,
+} from './record-rows.ts';
+import { countRecords, type RunQuery, Sweep, scanRecords } from './record-scan.ts';
+
+const MAX_RECORD_BYTES = 8 * MIB;
+/** Every operation of a batch takes an advisory lock, of which a server has some thousands. */
+const MAX_BATCH = 128;
+/** Sweeps and scans may take longer than a call that someone waits for. */
+const SWEEP_TIMEOUT_MS: DurationMs = 30_000;
+const BUSY_PAUSE_MS: DurationMs = 4;
+const REGISTRATION = `insert into onceward.waiting values ($1, now() + interval '1 minute')`;
+
+interface ReadItem {
+  readonly id: OperationId;
+  readonly hash: string;
+}
+
+export interface PostgresStoreParts {
+  readonly pool: PgPool;
+  readonly timeoutMs: DurationMs;
+  readonly connections: number;
+  readonly notifications: boolean;
+  readonly proof: DurabilityProof;
+}
+
+export class PostgresStore implements TransactionalStore<PgClient> {
+  readonly traits: StoreTraits;
+  /** The server's settings that decide what the store promises. */
+  readonly findings: readonly StoreFinding[];
+  readonly #timeoutMs: DurationMs;
+  readonly #sessions: readonly PgSession[];
+  readonly #reading: PgSession;
+  readonly #sweeping: PgSession;
+  readonly #swaps: SwapQueue<SwapItem, SwapAnswer>;
+  readonly #reads: SwapQueue<ReadItem, StoredRecord | null>;
+  readonly #sweep = new Sweep();
+  readonly #waiters = new Waiters();
+  readonly #listener: ChangeListener | null;
+
+  constructor(parts: PostgresStoreParts) {
+    const { pool, timeoutMs } = parts;
+    this.traits = {
+      name: 'postgres',
+      durability: parts.proof.durability,
+      maxRecordBytes: MAX_RECORD_BYTES,
+      firstRevisionOfLife: null,
+    };
+    this.findings = parts.proof.findings;
+    this.#timeoutMs = timeoutMs;
+    const sessions = Array.from(
+      { length: parts.connections },
+      () => new PgSession(pool, timeoutMs),
+    );
+    this.#sessions = sessions;
+    this.#reading = new PgSession(pool, timeoutMs);
+    this.#sweeping = new PgSession(pool, SWEEP_TIMEOUT_MS);
+    this.#listener = parts.notifications ? new ChangeListener(pool, this.#waiters) : null;
+    this.#swaps = new SwapQueue({
+      lanes: sessions.length,
+      maxBatch: MAX_BATCH,
+      timeoutMs,
+      run: (items, lane) => swapBatch(sessions[lane] as PgSession, items),
+    });
+    this.#reads = new SwapQueue({
+      lanes: 1,
+      maxBatch: MAX_BATCH,
+      timeoutMs,
+      run: (items) => readBatch(this.#reading, items),
+    });
+  }
+
+  async read(id: OperationId): Promise<StoredRecord | null> {
+    return this.#reads.add({ id, hash: uuidText(hashOf(id)) });
+  }
+
+  async swap(
+    id: OperationId,
+    expected: Revision | null,
+    next: NextRecord | null,
+  ): Promise<SwapResult> {
+    if (next !== null && next.bytes.length > MAX_RECORD_BYTES) throw tooLarge(next.bytes.length);
+    const hash = hashOf(id);
+    const giveUpAt = performance.now() + this.#timeoutMs;
+    for (;;) {
+      const answer = await this.#swaps.add({ id, hash, expected, next });
+      if (answer !== 'busy') return answer;
+      if (performance.now() >= giveUpAt) throw stillBusy(this.#timeoutMs);
+      await sleep(BUSY_PAUSE_MS * (0.5 + Math.random()), undefined, { ref: false });
+    }
+  }
+
+  scan(query: ScanQuery): AsyncIterable<ScannedRecord> {
+    return scanRecords(this.#runAside, query);
+  }
+
+  count(): Promise<StoreCount> {
+    return countRecords(this.#runAside);
+  }
+
+  forgetDue(now: EpochMs, limit: number): Promise<number> {
+    return this.#sweep.forgetDue(this.#runAside, now, limit);
+  }
+
+  async changed(id: OperationId, seen: Revision, signal: AbortSignal): Promise<void> {
+    const hash = uuidText(hashOf(id));
+    let wake = () => {};
+    const woken = new Promise<void>((resolve) => {
+      wake = resolve;
+    });
+    signal.addEventListener('abort', wake, { once: true });
+    try {
+      if (!signal.aborted && this.#listener?.isListening === true) {
+        await this.#waiters.add(hash, wake, async () => {
+          await this.#runAside(REGISTRATION, [hash]);
+        });
+        // It may have changed before we were known to be waiting.
+        if ((await this.read(id))?.revision !== seen) return;
+      }
+      if (!signal.aborted) await woken;
+    } finally {
+      signal.removeEventListener('abort', wake);
+      this.#waiters.remove(hash, wake);
+    }
+  }
+
+  /** The same records, written by `client` as part of the transaction it has open. */
+  within(client: PgClient): RecordStore {
+    return new JoinedStore(this.traits, client, this.#timeoutMs);
+  }
+
+  /** Gives the connections back; the pool stays the caller's. */
+  async close(): Promise<void> {
+    this.#listener?.close();
+    this.#waiters.wakeAll();
+    for (const session of [...this.#sessions, this.#reading, this.#sweeping]) session.close();
+  }
+
+  /** On a connection of its own, one statement after the other, so that sweeping never delays a claim. */
+  readonly #runAside: RunQuery = async <Row>(text: string, values: unknown[]) => {
+    const turn = this.#aside.then(() => this.#sweeping.query<Row>(text, values));
+    this.#aside = turn.catch(() => {});
+    return turn;
+  };
+  #aside: Promise<unknown> = Promise.resolve();
+}
+
+async function swapBatch(session: PgSession, items: readonly SwapItem[]): Promise<SwapAnswer[]> {
+  return swapAnswers(await session.query<SwapRow>(SWAP, swapParameters(items, false)));
+}
+
+async function readBatch(
+  session: PgSession,
+  items: readonly ReadItem[],
+): Promise<(StoredRecord | null)[]> {
+  const rows = await session.query<ReadRow>(READ, [items.map((item) => item.hash)]);
+  const byHash = new Map(rows.map((row) => [row.hash, row]));
+  return items.map((item) => recordFor(item.id, byHash.get(item.hash)));
+}
+
+function uuidText(hash: Buffer): string {
+  return hash.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
+
+function stillBusy(ms: DurationMs): StoreError {
+  return new StoreError(
+    'ONCE_STORE_UNAVAILABLE',
+    `another transaction has been writing this record for ${ms} ms`,
+    { applied: 'no' },
+  );
+}
+
+function tooLarge(size: number): StoreError {
+  return new StoreError(
+    'ONCE_TOO_LARGE',
+    `the record is ${size} bytes, and this store accepts ${MAX_RECORD_BYTES}; keep less of the outcome`,
+    { applied: 'no' },
+  );
+}

@@ -1,0 +1,116 @@
+import { createHash } from 'node:crypto';
+import { StoreError } from '../../engine/errors.ts';
+import type { OperationId, RecordState, Revision } from '../../engine/record.ts';
+import type { NextRecord, StoredRecord, SwapResult } from '../../engine/record-store.ts';
+import { requireStorable } from '../storable-id.ts';
+import { EPOCH } from './pg-session.ts';
+
+/** The states as they stand in the table. A number, once given, keeps its meaning. */
+export const STATE_NUMBERS = { pending: 1, committed: 2, rejected: 3, in_doubt: 4 } as const;
+
+export interface SwapItem {
+  readonly id: OperationId;
+  readonly hash: Buffer;
+  readonly expected: Revision | null;
+  readonly next: NextRecord | null;
+}
+
+/** `busy`: another transaction is writing the same operation; nothing was done. */
+export type SwapAnswer = SwapResult | 'busy';
+
+const OUTCOMES = { lost: 0, won: 1, busy: 2, collision: 3 } as const;
+
+export const SWAP = `select ${EPOCH}, s.* from onceward.swap($1, $2, $3, $4, $5, $6, $7, $8, $9) s`;
+
+export const READ = `select ${EPOCH}, r.hash, r.scope, r.key, r.revision, r.bytes
+  from (select 1) as always left join onceward.records r on r.hash = any($1::uuid[])`;
+
+/** PostgreSQL keeps no zero in text. */
+const UNSTORABLE = /\0|\p{Surrogate}/u;
+
+export function hashOf(id: OperationId): Buffer {
+  requireStorable(id, UNSTORABLE);
+  const hash = createHash('sha256').update(`${id.scope.length}:${id.scope}${id.key}`).digest();
+  return hash.subarray(0, 16);
+}
+
+export function stateOf(number: number): RecordState {
+  for (const [state, known] of Object.entries(STATE_NUMBERS)) {
+    if (known === number) return state as RecordState;
+  }
+  throw new StoreError('ONCE_RECORD_UNREADABLE', `onceward.records holds state ${number}`, {
+    applied: 'no',
+  });
+}
+
+/** The parameters of SWAP: one array per column. */
+export function swapParameters(items: readonly SwapItem[], waitForLocks: boolean): unknown[] {
+  return [
+    items.map((item) => item.hash.readInt32BE(0)),
+    items.map((item) => item.hash.toString('hex')),
+    items.map((item) => item.id.scope),
+    items.map((item) => item.id.key),
+    items.map((item) => item.expected),
+    items.map((item) => (item.next === null ? null : STATE_NUMBERS[item.next.state])),
+    items.map((item) => dueOf(item.next)),
+    items.map((item) => (item.next === null ? null : asBuffer(item.next.bytes))),
+    waitForLocks,
+  ];
+}
+
+export interface SwapRow {
+  readonly place: number;
+  readonly outcome: number;
+  readonly revision: string | null;
+  readonly bytes: Buffer | null;
+}
+
+/** The answers in the order of the items. */
+export function swapAnswers(rows: readonly SwapRow[]): SwapAnswer[] {
+  const answers: SwapAnswer[] = [];
+  for (const row of rows) answers[row.place - 1] = answerIn(row);
+  return answers;
+}
+
+function answerIn(row: SwapRow): SwapAnswer {
+  if (row.outcome === OUTCOMES.won) return { won: true, revision: Number(row.revision) };
+  if (row.outcome === OUTCOMES.busy) return 'busy';
+  if (row.outcome === OUTCOMES.collision) throw collision();
+  const current = row.bytes === null ? null : { revision: Number(row.revision), bytes: row.bytes };
+  return { won: false, current };
+}
+
+export interface ReadRow extends RecordRow {
+  /** Null when nothing was found: the row is there for the epoch alone. */
+  readonly hash: string | null;
+}
+
+export interface RecordRow {
+  readonly scope: string;
+  readonly key: string;
+  readonly revision: string;
+  readonly bytes: Buffer;
+}
+
+export function recordFor(id: OperationId, row: RecordRow | undefined): StoredRecord | null {
+  if (row === undefined) return null;
+  if (row.scope !== id.scope || row.key !== id.key) throw collision();
+  return { revision: Number(row.revision), bytes: row.bytes };
+}
+
+function dueOf(next: NextRecord | null): number | null {
+  return next === null || next.dueAt === null ? null : Math.ceil(next.dueAt);
+}
+
+/** The driver knows buffers, not other views of bytes. */
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+function collision(): StoreError {
+  return new StoreError(
+    'ONCE_RECORD_UNREADABLE',
+    'two operations have the same hash, which should not happen within the age of the universe',
+    { applied: 'no' },
+  );
+}

@@ -1,0 +1,56 @@
+import { createClient } from '@redis/client';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll } from 'vitest';
+import { type RedisServer, startRedis } from '../../../../../scripts/services/index.ts';
+import type { RecordStore } from '../../engine/record-store.ts';
+import { storeSuite } from '../../testing/store-suite.ts';
+import { openRedisStore, type RedisClient } from './index.ts';
+
+let server: RedisServer;
+let cluster: RedisServer;
+
+beforeAll(async () => {
+  server = await startRedis({ appendfsync: 'always' });
+  cluster = await startRedis({ appendfsync: 'always', cluster: true });
+});
+afterAll(async () => {
+  await server.dispose();
+  await cluster.dispose();
+});
+
+let stores = 0;
+
+/** Each store has a prefix of its own, so that it holds nothing. */
+function suiteOn(name: string, at: () => RedisServer, makeClient: (port: number) => RedisClient) {
+  storeSuite({
+    name,
+    async open() {
+      const prefix = `suite-${stores++}:`;
+      const openStore = () => openRedisStore({ client: makeClient(at().port), prefix });
+      let store: RecordStore = await openStore();
+      return {
+        store,
+        async reopen() {
+          await store.close();
+          store = await openStore();
+          return store;
+        },
+        async kill() {
+          await at().kill();
+          await at().start();
+          await store.close();
+          store = await openStore();
+          return store;
+        },
+        close: () => store.close(),
+      };
+    },
+  });
+}
+
+const nodeRedis = (port: number) => createClient({ url: `redis://127.0.0.1:${port}` });
+const ioRedis = (port: number) => new Redis(port, '127.0.0.1', { lazyConnect: true });
+
+suiteOn('redis through @redis/client', () => server, nodeRedis);
+suiteOn('redis through ioredis', () => server, ioRedis);
+suiteOn('redis in cluster mode', () => cluster, nodeRedis);
