@@ -250,6 +250,8 @@ async function inspect(options: SegmentLogOptions, number: number): Promise<void
     if (finding.found === 'header' && finding.header.kind !== kind) {
       throw refuse(path, `belongs to a log of kind "${finding.header.kind}", not "${kind}"`);
     }
+  } catch (error) {
+    throw asStoreError(directory, error);
   } finally {
     await file.close();
   }

@@ -9,6 +9,11 @@ export interface DiskFaults {
   readonly cutAt?: number;
   /** Called before each operation; what it throws is what the operation fails with. */
   readonly before?: (operation: DiskOperation) => void;
+  /**
+   * Called when a write has reached the cache and not yet the disk. What it throws is a failed sync: the cache goes on to
+   * show the bytes, and no later sync writes them, as the kernel holds them for clean.
+   */
+  readonly beforeSync?: (operation: DiskOperation) => void;
   /** The most that one write takes. */
   readonly mostPerWrite?: number;
   /** The same seed loses the same sectors. */
@@ -34,6 +39,8 @@ export interface DiskOperation {
 interface Inode {
   cached: Buffer;
   durable: Buffer;
+  /** Sectors that the cache wrongly holds for written. */
+  readonly lost: Set<number>;
 }
 
 type NameChange = { readonly remove: string[]; readonly add: [string, Inode][] };
@@ -55,10 +62,7 @@ export class PowerCutDisk implements FileSystem {
   constructor(faults: DiskFaults = {}, names: ReadonlyMap<string, Buffer> = new Map()) {
     this.#faults = faults;
     this.#random = (faults.seed ?? 1) >>> 0;
-    const inodes = [...names].map(
-      ([name, bytes]) =>
-        [name, { cached: Buffer.from(bytes), durable: Buffer.from(bytes) }] as const,
-    );
+    const inodes = [...names].map(([name, bytes]) => [name, inodeOf(bytes)] as const);
     this.#cached = new Map(inodes);
     this.#durable = new Map(inodes);
   }
@@ -95,7 +99,7 @@ export class PowerCutDisk implements FileSystem {
     let inode = this.#cached.get(path);
     if (mode === 'create') {
       if (inode) throw failure('EEXIST', path);
-      inode = { cached: Buffer.alloc(0), durable: Buffer.alloc(0) };
+      inode = inodeOf(Buffer.alloc(0));
       this.#rename({ remove: [], add: [[path, inode]] });
     }
     if (!inode) throw failure('ENOENT', path);
@@ -149,8 +153,14 @@ export class PowerCutDisk implements FileSystem {
         this.#assertPowered();
         this.#faults.before?.({ kind: 'write', path, isWriteThrough });
         overwrite(inode, copy, position);
+        try {
+          this.#faults.beforeSync?.({ kind: 'write', path, isWriteThrough });
+        } catch (error) {
+          for (const sector of sectorsOf(position, copy.length)) inode.lost.add(sector);
+          throw error;
+        }
         await this.#operate('write', path, isWriteThrough, true);
-        if (isWriteThrough) inode.durable = Buffer.from(inode.cached);
+        if (isWriteThrough) flush(inode);
         return copy.length;
       },
       truncate: async (length) => {
@@ -159,7 +169,7 @@ export class PowerCutDisk implements FileSystem {
       },
       sync: async () => {
         await this.#operate('sync', path);
-        inode.durable = Buffer.from(inode.cached);
+        flush(inode);
       },
       close: async () => undefined,
     };
@@ -189,11 +199,12 @@ export class PowerCutDisk implements FileSystem {
     if (this.#isCut) throw failure('EIO', 'the power is off');
   }
 
-  #survivor({ cached, durable }: Inode): Buffer {
+  #survivor({ cached, durable, lost }: Inode): Buffer {
     const length = this.#chance(0.5) ? cached.length : durable.length;
     const bytes = resized(durable, length);
     for (let at = 0; at < Math.min(length, cached.length); at += SECTOR) {
-      if (this.#chance(0.5)) cached.copy(bytes, at, at, Math.min(at + SECTOR, length));
+      if (!lost.has(at / SECTOR) && this.#chance(0.5))
+        cached.copy(bytes, at, at, Math.min(at + SECTOR, length));
     }
     return bytes;
   }
@@ -214,6 +225,25 @@ function overwrite(inode: Inode, bytes: Uint8Array, position: number): void {
   const next = resized(inode.cached, Math.max(end, inode.cached.length));
   next.set(bytes, position);
   inode.cached = next;
+  for (const sector of sectorsOf(position, bytes.length)) inode.lost.delete(sector);
+}
+
+function inodeOf(bytes: Buffer): Inode {
+  return { cached: Buffer.from(bytes), durable: Buffer.from(bytes), lost: new Set() };
+}
+
+function* sectorsOf(position: number, length: number): Iterable<number> {
+  const last = Math.ceil((position + length) / SECTOR);
+  for (let sector = Math.floor(position / SECTOR); sector < last; sector++) yield sector;
+}
+
+function flush(inode: Inode): void {
+  const next = Buffer.from(inode.cached);
+  const before = resized(inode.durable, next.length);
+  for (const sector of inode.lost) {
+    before.copy(next, sector * SECTOR, sector * SECTOR, (sector + 1) * SECTOR);
+  }
+  inode.durable = next;
 }
 
 function resized(bytes: Buffer, length: number): Buffer {
