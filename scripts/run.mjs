@@ -17,8 +17,9 @@ if (!existsSync(path)) {
 await ensureInstalled();
 process.exitCode = await runChild(process.execPath, [
   '--conditions=onceward-source',
+  '--enable-source-maps',
   '--import',
-  'tsx',
+  new URL('./typescript.mjs', import.meta.url).href,
   path,
   ...args,
 ]);

@@ -56,7 +56,7 @@ export async function benchGrowth(report: Report, { quick }: BenchOptions): Prom
 function runChild(task: GrowthTask): Promise<GrowthFigures> {
   return new Promise((resolve, reject) => {
     const child = fork(CHILD, [JSON.stringify(task)], {
-      execArgv: ['--expose-gc', '--conditions=onceward-source', '--import', 'tsx'],
+      execArgv: ['--expose-gc', ...process.execArgv],
     });
     child.once('message', (figures) => resolve(figures as GrowthFigures));
     child.once('exit', (code) => reject(new Error(`the growth run ended with ${code}`)));

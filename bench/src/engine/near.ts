@@ -21,6 +21,7 @@ export function benchNearTier(report: Report, { quick }: BenchOptions): void {
       settledAt: 0,
       keepUntil: 1e15,
       replays: 0,
+      used: false,
     };
     near.remember(id, answer);
     yardstick.set(`${id.scope}\0${id.key}`, answer);

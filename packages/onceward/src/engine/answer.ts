@@ -64,6 +64,7 @@ export function toAnswer(record: SettledRecord, outcome: Outcome): NearAnswer {
     settledAt: record.settledAt,
     keepUntil: record.keepUntil,
     replays: 0,
+    used: false,
   };
 }
 
@@ -81,6 +82,10 @@ export async function packOutcome(
       return { contentType, codec: codec.tag, size: bytes.length, bytes: packed };
     }
   }
+  return plainOutcome(outcome);
+}
+
+export function plainOutcome({ contentType, bytes }: Outcome): KeptOutcome {
   return { contentType, codec: 0, size: bytes.length, bytes };
 }
 

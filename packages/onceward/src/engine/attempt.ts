@@ -1,4 +1,4 @@
-import { packOutcome, refuse, toAnswer } from './answer.ts';
+import { packOutcome, plainOutcome, refuse, toAnswer } from './answer.ts';
 import type { Claim } from './claim.ts';
 import { OncewardError } from './errors.ts';
 import { checkOutcome, checkText, LIMITS } from './input.ts';
@@ -29,8 +29,10 @@ export async function runClaimed(
   effect: Effect,
   claim: Claim,
 ): Promise<Ended | 'lost'> {
-  const stopped = await standStill(parts, operation, claim);
-  if (stopped !== null) return stopped;
+  if (operation.signal?.aborted || !claim.isFresh) {
+    const stopped = await standStill(parts, operation, claim);
+    if (stopped !== null) return stopped;
+  }
   claim.startHeartbeat();
   parts.world.crashPoint?.('before-effect');
   let settlement: Settlement;
@@ -53,7 +55,6 @@ async function standStill(
     await giveBack(parts, claim);
     return { execution: refuse(parts, operation.id, 'deadline'), answer: null };
   }
-  if (claim.isFresh) return null;
   try {
     return (await claim.renew()) === 'lost' ? 'lost' : null;
   } catch (cause) {
@@ -80,7 +81,10 @@ async function settle(
     default: {
       const { policy } = operation;
       const outcome = retained(settlement.outcome, policy.maxOutcomeBytes);
-      const kept = await packOutcome(parts, outcome, policy.packAboveBytes);
+      const kept =
+        outcome.bytes.length > policy.packAboveBytes
+          ? await packOutcome(parts, outcome, policy.packAboveBytes)
+          : plainOutcome(outcome);
       const keepMs = keepMsOf(policy, settlement.as);
       const now = parts.world.now();
       const record = settleRecord(claim.record, claim.fence, settlement.as, kept, keepMs, now);

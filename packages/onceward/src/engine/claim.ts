@@ -13,8 +13,8 @@ import type {
   Step,
 } from './record.ts';
 import type { NextRecord, StoredRecord } from './record-store.ts';
+import type { Due } from './timer-lines.ts';
 import { doubtRecord, releaseRecord, renewRecord } from './transitions.ts';
-import type { Timer } from './world.ts';
 
 export type WriteResult =
   /** It is in the store. */
@@ -32,11 +32,12 @@ export class Claim {
   readonly fence: Revision;
   readonly #parts: EngineParts;
   readonly #policy: Policy;
-  readonly #stop = new AbortController();
   #revision: Revision;
   #record: PendingRecord;
   #queue: Promise<unknown> | null = null;
-  #heartbeat: Timer | null = null;
+  #heartbeat: Due | null = null;
+  #stop: AbortController | null = null;
+  #lost = false;
   #renewedAt: number;
   #ended = false;
 
@@ -71,11 +72,15 @@ export class Claim {
 
   /** Aborted when the claim is lost: the effect should stop if it still can. */
   get signal(): AbortSignal {
+    if (this.#stop === null) {
+      this.#stop = new AbortController();
+      if (this.#lost) this.#stop.abort(fenceLost());
+    }
     return this.#stop.signal;
   }
 
   get lost(): boolean {
-    return this.#stop.signal.aborted;
+    return this.#lost;
   }
 
   /** True until the lease could have lapsed, as this process's own steady clock tells it. */
@@ -84,9 +89,7 @@ export class Claim {
   }
 
   startHeartbeat(): void {
-    this.#heartbeat = this.#parts.world.startTimer(this.#policy.leaseMs / 3, () => {
-      void this.#beat();
-    });
+    this.#heartbeat = this.#parts.timers.start(this.#policy.leaseMs / 3, () => void this.#beat());
   }
 
   async renew(): Promise<WriteResult> {
@@ -125,7 +128,7 @@ export class Claim {
   /** No more heartbeats: the attempt is being settled, or is over. */
   end(): void {
     this.#ended = true;
-    this.#heartbeat?.cancel();
+    if (this.#heartbeat !== null) this.#heartbeat.call = null;
   }
 
   async #beat(): Promise<void> {
@@ -221,12 +224,17 @@ export class Claim {
 
   #lose(): WriteResult {
     this.end();
-    if (!this.lost) {
-      this.#stop.abort(new OncewardError('ONCE_FENCE_LOST', 'another attempt has taken over'));
+    if (!this.#lost) {
+      this.#lost = true;
+      this.#stop?.abort(fenceLost());
       this.#parts.observe({ type: 'fence_lost', id: this.id, attempt: this.attempt });
     }
     return 'lost';
   }
+}
+
+function fenceLost(): OncewardError {
+  return new OncewardError('ONCE_FENCE_LOST', 'another attempt has taken over');
 }
 
 function sameBytes(a: Uint8Array, b: Uint8Array): boolean {

@@ -1,4 +1,3 @@
-import { Deadlines } from './deadline.ts';
 import { OncewardError } from './errors.ts';
 import type { Audit, Observe } from './events.ts';
 import { executeOnce } from './execute-once.ts';
@@ -29,6 +28,7 @@ import {
   type Verdict,
 } from './resolve.ts';
 import { Sweeper, type SweepOptions, type SweepResult, sweep } from './sweep.ts';
+import { TimerLines } from './timer-lines.ts';
 import { executeInTransaction, type Transact, type TransactionEffect } from './transaction.ts';
 import { MINUTE, SECOND } from './units.ts';
 import type { World } from './world.ts';
@@ -212,7 +212,7 @@ function assemble(options: EngineOptions): EngineParts {
     world,
     platform,
     near: new NearTier(options.near),
-    deadlines: new Deadlines(world),
+    timers: new TimerLines(world),
     late: new LateWork(world, { forMs: 10 * MINUTE, atMost: 1_000 }),
     observe: options.observe ?? ignoreEvent,
     audit: options.audit ?? ignoreLine,

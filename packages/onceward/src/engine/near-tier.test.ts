@@ -11,6 +11,7 @@ function answer(size = 10, keepUntil = 1_000): NearAnswer {
     settledAt: 0,
     keepUntil,
     replays: 0,
+    used: false,
   };
 }
 
@@ -60,13 +61,16 @@ describe('near tier', () => {
     expect(near.begin(id('c'), 'f')).not.toBeNull();
   });
 
-  it('[E8] wakes everyone behind a run with its answer', async () => {
+  it('[E8] wakes everyone behind a run with its answer', () => {
     const near = new NearTier();
     const run = near.begin(id('a'), 'f')!;
-    const waiting = [run.ended, run.ended, near.run(id('a'))!.ended];
+    const woken: unknown[] = [];
+    run.whenEnded((end) => woken.push(end));
+    near.run(id('a'))!.whenEnded((end) => woken.push(end));
     const given = answer();
     near.end(id('a'), run, given);
-    expect(await Promise.all(waiting)).toEqual([given, given, given]);
+    run.whenEnded((end) => woken.push(end));
+    expect(woken).toEqual([given, given, given]);
     expect(near.run(id('a'))).toBeUndefined();
   });
 

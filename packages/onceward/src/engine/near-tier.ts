@@ -21,31 +21,50 @@ export interface NearAnswer {
   readonly keepUntil: EpochMs;
   /** How often this process has given it. */
   replays: number;
+  /** Looked up since it last stood first in the line for eviction. */
+  used: boolean;
 }
 
 /** An operation that this process is running, or is trying to claim. Others gather here. */
-export interface Run {
+export class Run {
   readonly fingerprint: string;
   /** The store has granted the claim: only now is the fingerprint known to be the right one. */
-  claimed: boolean;
-  /** Settles with the answer, or with `null` when the run ended without one that is kept. */
-  readonly ended: Promise<NearAnswer | null>;
-}
+  claimed = false;
+  #ended: { readonly answer: NearAnswer | null } | null = null;
+  #waiting: ((answer: NearAnswer | null) => void)[] | null = null;
 
-interface OpenRun extends Run {
-  end(answer: NearAnswer | null): void;
+  constructor(fingerprint: string) {
+    this.fingerprint = fingerprint;
+  }
+
+  /** Called with the answer, or with `null` when the run ended without one that is kept. */
+  whenEnded(callback: (answer: NearAnswer | null) => void): void {
+    if (this.#ended !== null) {
+      callback(this.#ended.answer);
+      return;
+    }
+    this.#waiting ??= [];
+    this.#waiting.push(callback);
+  }
+
+  end(answer: NearAnswer | null): void {
+    this.#ended = { answer };
+    if (this.#waiting === null) return;
+    for (const callback of this.#waiting) callback(answer);
+    this.#waiting = null;
+  }
 }
 
 /**
  * The bounded memory before the store. It may answer what is settled, and gathers arrivals behind a run of this
  * process; it never says "absent" and never grants a claim: for both, the store is asked.
  *
- * Insertion order of the map is the order of use, so the first entry is the one to evict. Runs are kept apart and
- * are never evicted.
+ * The map's order is the order of eviction. An answer that was used since it came up last is given a second chance,
+ * at the end: a look-up only sets a mark. Runs are kept apart and are never evicted.
  */
 export class NearTier {
   readonly #answers = new Map<string, NearAnswer>();
-  readonly #runs = new Map<string, OpenRun>();
+  readonly #runs = new Map<string, Run>();
   readonly #maxEntries: number;
   readonly #maxBytes: number;
   readonly #maxRunning: number;
@@ -63,12 +82,11 @@ export class NearTier {
     const name = nameOf(id);
     const found = this.#answers.get(name);
     if (found === undefined) return undefined;
-    this.#answers.delete(name);
     if (found.keepUntil <= now) {
-      this.#bytes -= weigh(found);
+      this.#drop(name, found);
       return undefined;
     }
-    this.#answers.set(name, found);
+    found.used = true;
     return found;
   }
 
@@ -79,11 +97,7 @@ export class NearTier {
   /** Begins a run that later arrivals of this process will find. `null`: the process is full. */
   begin(id: OperationId, fingerprint: string): Run | null {
     if (this.#runs.size >= this.#maxRunning) return null;
-    let end: OpenRun['end'] = ignoreAnswer;
-    const ended = new Promise<NearAnswer | null>((resolve) => {
-      end = resolve;
-    });
-    const run: OpenRun = { fingerprint, claimed: false, ended, end };
+    const run = new Run(fingerprint);
     this.#runs.set(nameOf(id), run);
     return run;
   }
@@ -91,10 +105,9 @@ export class NearTier {
   /** Ends a run and wakes everyone behind it, with the answer if there is one to give. */
   end(id: OperationId, run: Run, answer: NearAnswer | null): void {
     const name = nameOf(id);
-    const open = this.#runs.get(name);
-    if (open === run) this.#runs.delete(name);
+    if (this.#runs.get(name) === run) this.#runs.delete(name);
     if (answer !== null) this.#remember(name, answer);
-    (run as OpenRun).end(answer);
+    run.end(answer);
   }
 
   remember(id: OperationId, answer: NearAnswer): void {
@@ -104,10 +117,7 @@ export class NearTier {
   forget(id: OperationId): void {
     const name = nameOf(id);
     const found = this.#answers.get(name);
-    if (found !== undefined) {
-      this.#answers.delete(name);
-      this.#bytes -= weigh(found);
-    }
+    if (found !== undefined) this.#drop(name, found);
   }
 
   get size(): { answers: number; bytes: number; running: number; evictions: number } {
@@ -123,22 +133,35 @@ export class NearTier {
     const weight = weigh(answer);
     if (weight > this.#maxBytes / 8) return;
     const old = this.#answers.get(name);
-    if (old !== undefined) {
-      this.#answers.delete(name);
-      this.#bytes -= weigh(old);
-    }
+    if (old !== undefined) this.#drop(name, old);
     this.#answers.set(name, answer);
     this.#bytes += weight;
-    while (this.#answers.size > this.#maxEntries || this.#bytes > this.#maxBytes) this.#evict();
+    if (this.#answers.size > this.#maxEntries || this.#bytes > this.#maxBytes) this.#evict();
   }
 
+  /**
+   * Makes room for a few more than the one that is one too many: a map walks over all that was deleted before it
+   * finds its first entry, so that walk had better serve many.
+   */
   #evict(): void {
+    const entries = this.#maxEntries - (this.#maxEntries >> 5);
+    const bytes = this.#maxBytes - this.#maxBytes / 32;
     for (const [name, answer] of this.#answers) {
-      this.#answers.delete(name);
-      this.#bytes -= weigh(answer);
-      this.#evictions += 1;
-      return;
+      if (this.#answers.size <= entries && this.#bytes <= bytes) return;
+      if (answer.used) {
+        answer.used = false;
+        this.#answers.delete(name);
+        this.#answers.set(name, answer);
+      } else {
+        this.#drop(name, answer);
+        this.#evictions += 1;
+      }
     }
+  }
+
+  #drop(name: string, answer: NearAnswer): void {
+    this.#answers.delete(name);
+    this.#bytes -= weigh(answer);
   }
 }
 
@@ -153,5 +176,3 @@ function weigh(answer: NearAnswer): number {
 function nameOf(id: OperationId): string {
   return `${id.scope}\0${id.key}`;
 }
-
-function ignoreAnswer(): void {}

@@ -1,5 +1,5 @@
-import type { Deadlines } from './deadline.ts';
 import type { Current, Time } from './decide.ts';
+import { StoreError } from './errors.ts';
 import type { Audit, Observe, StorePhase } from './events.ts';
 import type { LateWork } from './late-work.ts';
 import type { NearTier } from './near-tier.ts';
@@ -9,7 +9,8 @@ import type { OperationId, OperationRecord } from './record.ts';
 import { dueAt } from './record.ts';
 import { decodeRecord, encodeRecord } from './record-codec.ts';
 import type { NextRecord, RecordStore, StoredRecord } from './record-store.ts';
-import type { EpochMs } from './units.ts';
+import type { TimerLines } from './timer-lines.ts';
+import type { DurationMs, EpochMs } from './units.ts';
 import type { World } from './world.ts';
 
 /** What the pieces of one engine share. */
@@ -18,7 +19,7 @@ export interface EngineParts {
   readonly world: World;
   readonly platform: Platform;
   readonly near: NearTier;
-  readonly deadlines: Deadlines;
+  readonly timers: TimerLines;
   readonly late: LateWork;
   readonly observe: Observe;
   readonly audit: Audit;
@@ -51,17 +52,37 @@ export function prepare(id: OperationId, record: OperationRecord): NextRecord {
   return { bytes: encodeRecord(id, record), state: record.state, dueAt: dueAt(record) };
 }
 
-/** Every call to the store goes through here: bounded in time, and its failures told. */
-export async function callStore<T>(
+/**
+ * Every call to the store goes through here: bounded in time, and its failures told. A call that runs out of time
+ * has an unknown outcome.
+ */
+export function callStore<T>(
   parts: EngineParts,
   phase: StorePhase,
   policy: Pick<Policy, 'storeTimeoutMs'>,
   call: () => Promise<T>,
 ): Promise<T> {
-  try {
-    return await parts.deadlines.bound(policy.storeTimeoutMs, call());
-  } catch (error) {
-    parts.observe({ type: 'store_error', phase, error });
-    throw error;
-  }
+  const { storeTimeoutMs } = policy;
+  return new Promise((resolve, reject) => {
+    const fail = (error: unknown) => {
+      parts.observe({ type: 'store_error', phase, error });
+      reject(error);
+    };
+    const bound = parts.timers.start(storeTimeoutMs, () => fail(late(storeTimeoutMs)));
+    call().then(
+      (value) => {
+        bound.call = null;
+        resolve(value);
+      },
+      (error) => {
+        if (bound.call === null) return;
+        bound.call = null;
+        fail(error);
+      },
+    );
+  });
+}
+
+function late(ms: DurationMs): StoreError {
+  return new StoreError('ONCE_STORE_UNAVAILABLE', `the store did not answer within ${ms} ms`);
 }

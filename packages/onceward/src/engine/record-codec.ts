@@ -15,7 +15,7 @@ import type {
  *
  *   0 schema  1 state  2 flags  3 outcome codec  4 checksum (of all that follows, and of bytes 0–3, seeded by the id)
  *   8 attempt  12 fence  20 createdAt  28 leaseUntil | settledAt | since  36 keepUntil
- *  44 lengths: fingerprint, owner, content type, resolved by, resolved why, steps (count), outcome size, outcome bytes
+ *  44 lengths: fingerprint, owner, content type, resolved by, resolved why; 54 steps (count), outcome size, outcome bytes
  *  64 the texts, the steps, the outcome
  *
  * Numbers are little-endian. A schema above ours, or anything that does not add up, is unreadable: the caller
@@ -24,6 +24,7 @@ import type {
 const SCHEMA = 1;
 const HEADER = 64;
 const CHECKSUM_AT = 4;
+const TEXT_LENGTHS = 44;
 const STATES: readonly RecordState[] = ['pending', 'committed', 'rejected', 'in_doubt'];
 const DOUBTS: readonly DoubtReason[] = [
   'lease_lapsed',
@@ -37,57 +38,104 @@ const DOUBT_SHIFT = 4;
 
 const utf8 = new TextEncoder();
 const fromUtf8 = new TextDecoder('utf-8', { fatal: true });
-const NO_BYTES = new Uint8Array(0);
+
+/**
+ * Small records are cut from a slab: a buffer of its own for each would cost more than all the rest of encoding.
+ * Whoever keeps the bytes for long copies them.
+ */
+const SLAB = 65_536;
+let slab = new Uint8Array(SLAB);
+let slabView = new DataView(slab.buffer);
+let slabUsed = 0;
 
 export function encodeRecord(id: OperationId, record: OperationRecord): Uint8Array {
   const outcome = 'outcome' in record ? record.outcome : null;
   const resolution = 'resolution' in record ? record.resolution : null;
-  const contentType = textBytes(outcome?.contentType ?? '');
-  const by = textBytes(resolution?.by ?? '');
-  const why = textBytes(resolution?.reason ?? '');
-  const fingerprint = textBytes(record.fingerprint);
-  const owner = textBytes(record.owner);
-  const steps = record.steps.map((step) => ({ name: textBytes(step.name), bytes: step.bytes }));
-  let length =
-    HEADER + fingerprint.length + owner.length + contentType.length + by.length + why.length;
-  for (const step of steps) length += 6 + step.name.length + step.bytes.length;
-  length += outcome?.bytes.length ?? 0;
+  const texts = [
+    record.fingerprint,
+    record.owner,
+    outcome?.contentType ?? '',
+    resolution?.by ?? '',
+    resolution?.reason ?? '',
+  ];
+  const most = longestEncoding(texts, record.steps, outcome);
+  const isSmall = most <= SLAB / 8;
+  if (isSmall && slabUsed + most > SLAB) takeNewSlab();
+  const target = isSmall ? slab : new Uint8Array(most);
+  const view = isSmall ? slabView : new DataView(target.buffer);
+  const start = isSmall ? slabUsed : 0;
 
-  const bytes = new Uint8Array(length);
-  const view = new DataView(bytes.buffer);
-  bytes[0] = SCHEMA;
-  bytes[1] = STATES.indexOf(record.state);
-  bytes[2] = flagsOf(record);
-  bytes[3] = outcome?.codec ?? 0;
-  view.setUint32(8, record.attempt, true);
-  view.setFloat64(12, record.fence, true);
-  view.setFloat64(20, record.createdAt, true);
-  view.setFloat64(28, pivotTime(record), true);
-  view.setFloat64(36, 'keepUntil' in record ? record.keepUntil : 0, true);
-  view.setUint16(44, fingerprint.length, true);
-  view.setUint16(46, owner.length, true);
-  view.setUint16(48, contentType.length, true);
-  view.setUint16(50, by.length, true);
-  view.setUint16(52, why.length, true);
-  view.setUint16(54, steps.length, true);
-  view.setUint32(56, outcome?.size ?? 0, true);
-  view.setUint32(60, outcome?.bytes.length ?? 0, true);
-
-  let at = HEADER;
-  for (const part of [fingerprint, owner, contentType, by, why]) {
-    bytes.set(part, at);
-    at += part.length;
+  writeHeader(target, view, start, record, outcome);
+  let at = start + HEADER;
+  for (let i = 0; i < texts.length; i += 1) {
+    const length = writeText(target, at, texts[i]!);
+    view.setUint16(start + TEXT_LENGTHS + 2 * i, length, true);
+    at += length;
   }
-  for (const step of steps) {
-    view.setUint16(at, step.name.length, true);
+  for (const step of record.steps) {
+    const length = writeText(target, at + 6, step.name);
+    view.setUint16(at, length, true);
     view.setUint32(at + 2, step.bytes.length, true);
-    bytes.set(step.name, at + 6);
-    bytes.set(step.bytes, at + 6 + step.name.length);
-    at += 6 + step.name.length + step.bytes.length;
+    target.set(step.bytes, at + 6 + length);
+    at += 6 + length + step.bytes.length;
   }
-  if (outcome !== null) bytes.set(outcome.bytes, at);
-  view.setUint32(CHECKSUM_AT, checksum(id, bytes), true);
+  if (outcome !== null) {
+    target.set(outcome.bytes, at);
+    at += outcome.bytes.length;
+  }
+  if (isSmall) slabUsed = at;
+  const bytes = target.subarray(start, at);
+  view.setUint32(start + CHECKSUM_AT, checksum(id, bytes), true);
   return bytes;
+}
+
+function writeHeader(
+  target: Uint8Array,
+  view: DataView,
+  start: number,
+  record: OperationRecord,
+  outcome: KeptOutcome | null,
+): void {
+  target[start] = SCHEMA;
+  target[start + 1] = STATES.indexOf(record.state);
+  target[start + 2] = flagsOf(record);
+  target[start + 3] = outcome?.codec ?? 0;
+  view.setUint32(start + 8, record.attempt, true);
+  view.setFloat64(start + 12, record.fence, true);
+  view.setFloat64(start + 20, record.createdAt, true);
+  view.setFloat64(start + 28, pivotTime(record), true);
+  view.setFloat64(start + 36, 'keepUntil' in record ? record.keepUntil : 0, true);
+  view.setUint16(start + 54, record.steps.length, true);
+  view.setUint32(start + 56, outcome?.size ?? 0, true);
+  view.setUint32(start + 60, outcome?.bytes.length ?? 0, true);
+}
+
+/** UTF-8 has at most three bytes for a UTF-16 code unit. */
+function longestEncoding(
+  texts: readonly string[],
+  steps: readonly Step[],
+  outcome: KeptOutcome | null,
+): number {
+  let most = HEADER + (outcome?.bytes.length ?? 0);
+  for (const text of texts) most += 3 * text.length;
+  for (const step of steps) most += 6 + 3 * step.name.length + step.bytes.length;
+  return most;
+}
+
+function takeNewSlab(): void {
+  slab = new Uint8Array(SLAB);
+  slabView = new DataView(slab.buffer);
+  slabUsed = 0;
+}
+
+/** Keys, fingerprints and media types are ASCII nearly always; the encoder is for the rest. */
+function writeText(target: Uint8Array, at: number, text: string): number {
+  for (let i = 0; i < text.length; i += 1) {
+    const unit = text.charCodeAt(i);
+    if (unit > 127) return utf8.encodeInto(text, target.subarray(at)).written;
+    target[at + i] = unit;
+  }
+  return text.length;
 }
 
 /** The record, or `null` when the bytes cannot be read as one that belongs to this id. */
@@ -187,10 +235,6 @@ function pivotTime(record: OperationRecord): number {
 function checksum(id: OperationId, bytes: Uint8Array): number {
   const head = bytes[0]! | (bytes[1]! << 8) | (bytes[2]! << 16) | (bytes[3]! << 24);
   return checksumBytes(bytes, 8, checksumText(id.key, checksumText(id.scope, head)));
-}
-
-function textBytes(text: string): Uint8Array {
-  return text === '' ? NO_BYTES : utf8.encode(text);
 }
 
 function readText(bytes: Uint8Array): string {

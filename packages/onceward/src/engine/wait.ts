@@ -12,7 +12,7 @@ export function waitForRun(
 ): Promise<NearAnswer | null | 'timed_out'> {
   return new Promise((resolve) => {
     const timer = parts.world.startTimer(atMostMs, () => resolve('timed_out'));
-    void run.ended.then((answer) => {
+    run.whenEnded((answer) => {
       timer.cancel();
       resolve(answer);
     });
