@@ -69,7 +69,7 @@ const ROOMS: readonly Room[] = [
     packages: NODE,
   },
   { room: 'jobs/', values: ['jobs/', 'engine/', 'keys/'], packages: ANY },
-  { room: 'client/storages/node', values: ['client/', 'keys/'], packages: NODE },
+  { room: 'client/storages/node', values: ['client/', 'keys/', 'segment-log/'], packages: NODE },
   { room: 'client/', values: ['client/', 'keys/'], packages: /^idb$/ },
   {
     room: 'testing/',

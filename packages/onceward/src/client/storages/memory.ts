@@ -56,6 +56,13 @@ export class SortedIndex {
     return changes.every((change) => meetsExpectation(this.get(change.key), change));
   }
 
+  /** Roughly how much there is: the characters of all entries and their keys. */
+  get textLength(): number {
+    let length = 0;
+    for (const [key, text] of this.#texts) length += key.length + text.length;
+    return length;
+  }
+
   apply({ key, next }: Pick<Change, 'key' | 'next'>): void {
     const known = this.#texts.has(key);
     if (next !== null) {
