@@ -30,6 +30,8 @@ export interface SegmentLogOptions {
 }
 
 export interface LogReader extends Pick<ReplaySink, 'entry' | 'damagedEntry'> {
+  /** Something cannot be read; what follows may refer to entries that are missing. */
+  damage?(damage: Damage): void;
   /** The log's identity, before any entry of it. */
   begin?(identity: Uint8Array): void;
 }
@@ -83,7 +85,7 @@ class Opening {
       entry: (bytes, view, at, length, sequence, segment) =>
         replay.entry(bytes, view, at, length, sequence, segment),
       damagedEntry: (entry) => replay.damagedEntry(entry),
-      damage: (damage) => this.#damage.push(damage),
+      damage: (damage) => this.#report(damage),
     };
   }
 
@@ -136,6 +138,11 @@ class Opening {
     this.#segments.push(new Segment(path, header, file, replayed.end));
   }
 
+  #report(damage: Damage): void {
+    this.#damage.push(damage);
+    this.#options.replay.damage?.(damage);
+  }
+
   #begin(identity: Uint8Array): Uint8Array {
     this.#identity = identity;
     this.#options.replay.begin?.(identity);
@@ -143,7 +150,7 @@ class Opening {
   }
 
   #reportGap(file: string, header: SegmentHeader): void {
-    this.#damage.push({
+    this.#report({
       file,
       offset: 0,
       byteLength: 0,
@@ -156,7 +163,7 @@ class Opening {
   /** A segment without a header was never begun if it is the last one and blank; otherwise all of it is lost. */
   #passOver(file: string, finding: HeaderFinding, bytes: Buffer, isLast: boolean): void {
     if (isLast && finding.found === 'nothing' && bytes.every((byte) => byte === 0)) return;
-    this.#damage.push({
+    this.#report({
       file,
       offset: 0,
       byteLength: bytes.length,

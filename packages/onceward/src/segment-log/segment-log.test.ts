@@ -65,7 +65,8 @@ async function write(batches: readonly (readonly string[])[]) {
   const files = disk.files();
   const path = [...files.keys()].sort().at(-1) as string;
   const lastBatchAt = (last[0] as Placed).offset - 32;
-  return { files, path, bytes: files.get(path) as Buffer, lastBatchAt };
+  const highest = (last.at(-1) as Placed).sequence;
+  return { files, path, bytes: files.get(path) as Buffer, lastBatchAt, highest };
 }
 
 function withFile(files: ReadonlyMap<string, Buffer>, path: string, bytes: Buffer): PowerCutDisk {
@@ -170,6 +171,33 @@ describe('segment log', () => {
       await fc.assert(property, { numRuns: 600 });
     }
     expect(refusals).toBeGreaterThan(100);
+  });
+
+  it('[E10] takes a batch that misses a sector for damage where another follows it, or a clean close', async () => {
+    const code = 'ONCE_RECORD_UNREADABLE';
+    const wiped = (bytes: Buffer, from: number) => Buffer.from(bytes).fill(0, from, from + 512);
+    const torn = await write([...EARLIER, LAST]);
+    const followed = await write([...EARLIER, LAST, ['behind it']]);
+    const inMiddle = wiped(followed.bytes, torn.lastBatchAt + 512);
+    const damaged = withFile(followed.files, followed.path, inMiddle);
+    await expect(open(damaged)).rejects.toMatchObject({ code });
+
+    const disk = new PowerCutDisk();
+    const { log } = await open(disk);
+    const { offset } = await append(log, 'x'.repeat(2_000));
+    await log.close();
+    const path = [...disk.files().keys()].at(-1) as string;
+    const afterClose = wiped(disk.files().get(path) as Buffer, offset - 32 + 512);
+    await expect(open(withFile(disk.files(), path, afterClose))).rejects.toMatchObject({ code });
+  });
+
+  it('[E5] issues no sequence again that a torn tail has swallowed', async () => {
+    const { files, path, bytes, lastBatchAt, highest } = await write([...EARLIER, LAST]);
+    const { log } = await open(
+      withFile(files, path, Buffer.from(bytes.subarray(0, lastBatchAt + 600))),
+    );
+    expect(log.firstSequenceOfLife).toBeGreaterThan(highest);
+    await log.close();
   });
 
   it('[E10] refuses to open where a segment in between is missing', async () => {

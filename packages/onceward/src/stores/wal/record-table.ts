@@ -98,6 +98,10 @@ export class RecordTable implements LogReader {
     this.settle(row, revision, state, view.getFloat64(payload + 32, true), segment, at, length);
   }
 
+  damage(): void {
+    this.#sawDamage = true;
+  }
+
   /**
    * A damaged entry whose id is proven stands for its record, in doubt: what was written last about this operation cannot
    * be trusted, and what was written before it must not be taken for the last.

@@ -83,6 +83,7 @@ describe('wal store with damage', () => {
       expect(committed + in_doubt).toBe(kept.size);
       // The doubt outlives sweeping and another restart.
       await opened.forgetDue(NOW, 1_000);
+      for (const key of changed) expect(await opened.read(idOf(key))).not.toBeNull();
       await opened.close();
       const again = await open(disk);
       expect((await again.count()).in_doubt).toBe(in_doubt);
@@ -135,6 +136,29 @@ describe('wal store with damage', () => {
     expect(told.length).toBeGreaterThan(0);
     expect(store.damage).toHaveLength(told.length);
     await store.close();
+  });
+});
+
+describe('wal store made to open over a loss', () => {
+  it('[E10] has one record for each id, though what forgot the one before is lost', async () => {
+    const disk = new PowerCutDisk();
+    const store = await open(disk);
+    for (let turn = 0; turn < 3; turn++) {
+      const revision = await put(store, 'again', null, `turn ${turn}`, 'committed');
+      if (turn < 2) await store.swap(idOf('again'), revision, null);
+    }
+    await put(store, 'other', null, 'other', 'committed');
+    const files = disk.files();
+    const path = [...files.keys()].at(-1) as string;
+    const bytes = Buffer.from(files.get(path) as Buffer);
+    // Each swap was a batch of its own: this wipes the first forgetting, whole.
+    const at = Math.floor(bytes.indexOf('turn 0') / 512) * 512 + 512;
+    bytes.fill(0xee, at, at + 512);
+    const opened = await open(withFile(files, path, bytes), true);
+    expect(opened.damage).toHaveLength(1);
+    expect(await opened.count()).toMatchObject({ committed: 2 });
+    expect(Buffer.from((await opened.read(idOf('again')))?.bytes ?? []).toString()).toBe('turn 2');
+    await opened.close();
   });
 });
 
