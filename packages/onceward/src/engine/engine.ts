@@ -181,9 +181,12 @@ export class Engine {
     return sweep(this.#parts, batch);
   }
 
-  /** Stops the background work. The store is its owner's to close. */
-  async close(): Promise<void> {
-    this.#parts.late.close();
+  /**
+   * Stops the background work; records that a store was too ill to take get `graceMs` more. The store is its
+   * owner's to close.
+   */
+  async close(graceMs = 0): Promise<void> {
+    await this.#parts.late.close(graceMs);
     await this.#sweeper?.stop();
   }
 

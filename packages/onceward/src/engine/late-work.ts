@@ -38,7 +38,10 @@ export class LateWork {
     return true;
   }
 
-  close(): void {
+  /** Takes no more, and gives what is open up to `graceMs` to get done. */
+  async close(graceMs: DurationMs): Promise<void> {
+    const until = this.#world.elapsed() + graceMs;
+    while (this.#open > 0 && this.#world.elapsed() < until) await sleep(this.#world, 20);
     this.#closed = true;
   }
 
