@@ -25,11 +25,8 @@ export const SWAP = `select ${EPOCH}, s.* from onceward.swap($1, $2, $3, $4, $5,
 export const READ = `select ${EPOCH}, r.hash, r.scope, r.key, r.revision, r.bytes
   from (select 1) as always left join onceward.records r on r.hash = any($1::uuid[])`;
 
-/** PostgreSQL keeps no zero in text. */
-const UNSTORABLE = /\0|\p{Surrogate}/u;
-
 export function hashOf(id: OperationId): Buffer {
-  requireStorable(id, UNSTORABLE);
+  requireStorable(id);
   const hash = createHash('sha256').update(`${id.scope.length}:${id.scope}${id.key}`).digest();
   return hash.subarray(0, 16);
 }

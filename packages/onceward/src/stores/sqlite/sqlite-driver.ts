@@ -1,0 +1,55 @@
+import { StoreError } from '../../engine/errors.ts';
+
+/** The slice that `node:sqlite`, `better-sqlite3` and `libsql` have in common. */
+export interface SqliteDatabase {
+  prepare(sql: string): SqliteStatement;
+  exec(sql: string): unknown;
+  close(): unknown;
+  /** Whether a transaction is open, where the driver tells: under either name. */
+  readonly inTransaction?: boolean;
+  readonly isTransaction?: boolean;
+}
+
+export interface SqliteStatement {
+  run(...parameters: SqlValue[]): unknown;
+  get(...parameters: SqlValue[]): unknown;
+  all(...parameters: SqlValue[]): unknown[];
+}
+
+export type SqlValue = string | number | null | Uint8Array;
+
+export const DRIVERS = ['node:sqlite', 'better-sqlite3', 'libsql'] as const;
+
+export type SqliteDriver = (typeof DRIVERS)[number];
+
+type Constructor = new (path: string) => SqliteDatabase;
+
+/** Opens the file with the driver that was named, or with the first that can be loaded. */
+export async function openDatabase(
+  path: string,
+  driver: SqliteDriver | undefined,
+): Promise<SqliteDatabase> {
+  const failures: string[] = [];
+  for (const name of driver === undefined ? DRIVERS : [driver]) {
+    let Database: Constructor;
+    try {
+      Database = await loadDriver(name);
+    } catch (error) {
+      failures.push(`${name}: ${(error as Error).message.split('\n')[0]}`);
+      continue;
+    }
+    return new Database(path);
+  }
+  throw new StoreError(
+    'ONCE_INVALID_CONFIG',
+    `no SQLite driver can be loaded; use Node 22.13 or later, or install better-sqlite3 or libsql. ${failures.join('; ')}`,
+    { applied: 'no' },
+  );
+}
+
+async function loadDriver(name: SqliteDriver): Promise<Constructor> {
+  const loaded = (await import(name)) as { DatabaseSync?: Constructor; default?: Constructor };
+  const Database = loaded.DatabaseSync ?? loaded.default;
+  if (Database === undefined) throw new Error('it exports no database');
+  return Database;
+}

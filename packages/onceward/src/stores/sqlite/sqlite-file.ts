@@ -1,0 +1,156 @@
+import { StoreError } from '../../engine/errors.ts';
+import type { OperationId } from '../../engine/record.ts';
+import type { ScanQuery, StoreCount, StoredRecord, SwapResult } from '../../engine/record-store.ts';
+import type { EpochMs } from '../../engine/units.ts';
+import type { Durability, StoreFinding } from '../durability.ts';
+import { RecordTable, type ScanPage, type SwapItem } from './record-table.ts';
+import { RECORD_COLUMNS, SCHEMA, SCHEMA_VERSION } from './schema.sql.ts';
+import type { SqliteDatabase } from './sqlite-driver.ts';
+
+/** What the store asks of its database, one by one. The same words travel to a worker thread. */
+export interface SqliteCalls {
+  read(id: OperationId): StoredRecord | null;
+  swapAll(items: readonly SwapItem[]): SwapResult[];
+  scanPage(query: ScanQuery, from: number): ScanPage;
+  count(): StoreCount;
+  forgetDue(now: EpochMs, limit: number): number;
+}
+
+export interface DurabilityProof {
+  readonly durability: Durability;
+  readonly findings: readonly StoreFinding[];
+}
+
+/** Thrown instead of waiting: another connection is writing. The caller tries again until its time is up. */
+export class SqliteBusy extends Error {}
+
+/** A database with our tables in it, and transactions around what writes. */
+export class SqliteFile implements SqliteCalls {
+  readonly proof: DurabilityProof;
+  readonly #database: SqliteDatabase;
+  readonly #table: RecordTable;
+  #failure: StoreError | null = null;
+
+  /** `ours`: the connection was opened for the store alone, and its settings are the store's to choose. */
+  constructor(database: SqliteDatabase, ours: boolean) {
+    this.#database = database;
+    if (ours) {
+      for (const pragma of ['journal_mode = wal', 'synchronous = full', 'fullfsync = on']) {
+        database.prepare(`pragma ${pragma}`).all();
+      }
+    }
+    this.#inTransaction(() => database.exec(SCHEMA));
+    checkSchema(database);
+    this.proof = proveDurability(database);
+    this.#table = new RecordTable(database);
+  }
+
+  read(id: OperationId): StoredRecord | null {
+    return unlessBusy(() => this.#table.read(id));
+  }
+
+  swapAll(items: readonly SwapItem[]): SwapResult[] {
+    return this.#inTransaction(() => this.#table.swapAll(items));
+  }
+
+  scanPage(query: ScanQuery, from: number): ScanPage {
+    return unlessBusy(() => this.#table.scanPage(query, from));
+  }
+
+  count(): StoreCount {
+    return unlessBusy(() => this.#table.count());
+  }
+
+  forgetDue(now: EpochMs, limit: number): number {
+    return this.#inTransaction(() => this.#table.forgetDue(now, limit));
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+
+  #inTransaction<T>(work: () => T): T {
+    if (this.#failure !== null) throw this.#failure;
+    unlessBusy(() => this.#database.exec('begin immediate'));
+    let result: T;
+    try {
+      result = work();
+    } catch (error) {
+      this.#database.exec('rollback');
+      throw failed(error, 'no');
+    }
+    try {
+      this.#database.exec('commit');
+    } catch (error) {
+      // After a failed sync nobody knows what is on disk, and a second one may succeed without having written it.
+      this.#failure = new StoreError(
+        'ONCE_STORE_FAILED',
+        `SQLite could not commit, and the store has stopped: ${(error as Error).message}`,
+        { cause: error },
+      );
+      throw this.#failure;
+    }
+    return result;
+  }
+}
+
+/** A database that is locked, or busy with someone else's transaction on the same connection. */
+const BUSY = /busy|locked|within a transaction/i;
+
+function unlessBusy<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (BUSY.test((error as Error).message)) throw new SqliteBusy();
+    throw failed(error, 'no');
+  }
+}
+
+function failed(error: unknown, applied: 'no' | 'unknown'): unknown {
+  if (error instanceof StoreError) return error;
+  const message = `SQLite failed: ${(error as Error).message}`;
+  return new StoreError('ONCE_STORE_UNAVAILABLE', message, { cause: error, applied });
+}
+
+function checkSchema(database: SqliteDatabase): void {
+  const meta = database.prepare(`select value from onceward_meta where name = 'version'`).get() as {
+    value: number;
+  };
+  if (meta.value !== SCHEMA_VERSION) {
+    throw wrong(`the tables have version ${meta.value}, this code wants ${SCHEMA_VERSION}`);
+  }
+  const rows = database.prepare('pragma table_info(onceward_records)').all();
+  const columns = (rows as { name: string }[]).map((row) => row.name).join(' ');
+  if (columns !== RECORD_COLUMNS) {
+    throw wrong(`onceward_records has the columns ${columns}, and should have ${RECORD_COLUMNS}`);
+  }
+}
+
+function wrong(message: string): StoreError {
+  return new StoreError('ONCE_STORE_VERSION', message, { applied: 'no' });
+}
+
+function proveDurability(database: SqliteDatabase): DurabilityProof {
+  const pragma = (name: string) =>
+    Object.values(database.prepare(`pragma ${name}`).get() as Record<string, unknown>)[0];
+  const synchronous = Number(pragma('synchronous'));
+  const journal = String(pragma('journal_mode'));
+  const kept = journal !== 'memory' && journal !== 'off';
+  const full = synchronous >= 2;
+  const findings: StoreFinding[] = [
+    {
+      setting: 'journal_mode',
+      value: journal,
+      limits: !kept,
+      says: kept ? 'as it should be' : 'a crash can destroy the file; set it to wal',
+    },
+    {
+      setting: 'synchronous',
+      value: ['off', 'normal', 'full', 'extra'][synchronous] ?? String(synchronous),
+      limits: !full,
+      says: full ? 'as it should be' : 'a power cut loses acknowledged commits; set it to full',
+    },
+  ];
+  if (!kept) return { durability: 'none', findings };
+  return { durability: full ? 'machine' : 'process', findings };
+}

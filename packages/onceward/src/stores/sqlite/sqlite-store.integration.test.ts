@@ -1,0 +1,96 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'libsql';
+import { afterAll, describe, expect, it } from 'vitest';
+import type { RecordStore } from '../../engine/record-store.ts';
+import { storeSuite } from '../../testing/store-suite.ts';
+import { openSqliteStore, type SqliteDatabase, type SqliteDriver } from './index.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'onceward-sqlite-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+let files = 0;
+const newFile = () => join(folder, `${files++}.db`);
+
+function openHandle(path: string): SqliteDatabase {
+  const database = new Database(path) as unknown as SqliteDatabase;
+  for (const pragma of ['journal_mode = wal', 'synchronous = full']) {
+    database.prepare(`pragma ${pragma}`).all();
+  }
+  return database;
+}
+
+async function hasNodeSqlite(): Promise<boolean> {
+  return import('node:sqlite' as string).then(
+    () => true,
+    () => false,
+  );
+}
+
+function suiteInThread(driver: SqliteDriver): void {
+  storeSuite({
+    name: `sqlite in a thread through ${driver}`,
+    skip: { 'survives-kill': 'killed with its process in processes.integration.test.ts' },
+    async open() {
+      const path = newFile();
+      let store: RecordStore = await openSqliteStore({ path, driver });
+      return {
+        store,
+        async reopen() {
+          await store.close();
+          store = await openSqliteStore({ path, driver });
+          return store;
+        },
+        close: () => store.close(),
+      };
+    },
+  });
+}
+
+suiteInThread('libsql');
+if (await hasNodeSqlite()) suiteInThread('node:sqlite');
+
+storeSuite({
+  name: 'sqlite on a connection that was given',
+  skip: { 'survives-kill': 'killed with its process in processes.integration.test.ts' },
+  async open() {
+    const path = newFile();
+    let database = openHandle(path);
+    let store: RecordStore = await openSqliteStore({ database });
+    return {
+      store,
+      async reopen() {
+        await store.close();
+        database.close();
+        database = openHandle(path);
+        store = await openSqliteStore({ database });
+        return store;
+      },
+      async close() {
+        await store.close();
+        database.close();
+      },
+    };
+  },
+});
+
+describe('sqlite promises only what its settings prove', () => {
+  it('calls itself safe against a power cut only with full synchronisation', async () => {
+    const database = new Database(newFile()) as unknown as SqliteDatabase;
+    database.prepare('pragma journal_mode = wal').all();
+    database.prepare('pragma synchronous = normal').all();
+    const store = await openSqliteStore({ database });
+    expect(store.traits.durability).toBe('process');
+    expect(store.findings.find((one) => one.setting === 'synchronous')?.says).toContain('full');
+    const refusal = openSqliteStore({ database, durability: 'machine' });
+    await expect(refusal).rejects.toMatchObject({ code: 'ONCE_INVALID_CONFIG' });
+    database.close();
+  });
+
+  it('sets full synchronisation itself on a file that it opens', async () => {
+    const store = await openSqliteStore({ path: newFile(), driver: 'libsql' });
+    expect(store.traits.durability).toBe('machine');
+    await store.close();
+  });
+});
