@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openSegmentLog, type SegmentLog } from '../../segment-log/index.ts';
+import { ENTRY_HEADER } from '../../segment-log/segment-format.ts';
 import { ClientError } from '../client-error.ts';
 import type { Change, Entry, OutboxStorage } from '../outbox-storage.ts';
 import { SortedIndex } from './memory.ts';
@@ -45,7 +46,8 @@ async function openWhenFree(options: LogStorageOptions, index: SortedIndex): Pro
         segmentBytes: options.segmentBytes ?? SEGMENT_BYTES,
         replay: {
           entry: (bytes, _view, at, length) => {
-            const text = bytes.toString('utf8', at, at + length);
+            const payload = at + ENTRY_HEADER;
+            const text = bytes.toString('utf8', payload, payload + length);
             for (const [key, next] of JSON.parse(text) as LoggedChanges) index.apply({ key, next });
           },
           damagedEntry: () => false,

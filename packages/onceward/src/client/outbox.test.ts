@@ -1,0 +1,458 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { CountingServer } from './counting-server.ts';
+import {
+  ClientError,
+  memoryStorage,
+  Outbox,
+  type OutboxEvent,
+  type OutboxOptions,
+} from './index.ts';
+import type { OutboxStorage } from './outbox-storage.ts';
+
+const HOUR = 3_600_000;
+
+let server: CountingServer;
+let storage: OutboxStorage;
+const open: Outbox[] = [];
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  server = new CountingServer();
+  storage = memoryStorage();
+});
+afterEach(async () => {
+  for (const outbox of open.splice(0)) await outbox.close();
+  vi.useRealTimers();
+});
+
+/** A life of the client over the same storage and the same server. */
+function life(options: Partial<OutboxOptions> = {}): Outbox {
+  const outbox = new Outbox({ storage, fetch: server.fetch, ...options });
+  open.push(outbox);
+  return outbox;
+}
+
+const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
+const order = (item: string) => ({ url: '/orders', json: { item } });
+
+async function listFailed(outbox: Outbox) {
+  const failed = [];
+  for await (const operation of outbox.failed.list()) failed.push(operation);
+  return failed;
+}
+
+describe('outbox', () => {
+  it('[C4] an operation is stored with its key before anything is sent', async () => {
+    server.holdBack = true;
+    const first = life();
+    const { id, key } = await first.enqueue(order('a'));
+    expect(await first.find(id)).toMatchObject({ state: 'waiting', steps: [{ key }] });
+    await pass(1);
+    expect(server.requests.map((request) => request.key)).toEqual([key]);
+  });
+
+  it('[C4] nothing is sent if it could not be stored', async () => {
+    const full = {
+      ...storage,
+      swap: async () => Promise.reject(new DOMException('', 'QuotaExceededError')),
+    };
+    const outbox = life({ storage: full });
+    await expect(outbox.enqueue(order('a'))).rejects.toMatchObject({ code: 'STORAGE_FULL' });
+    await pass(HOUR);
+    expect(server.requests).toEqual([]);
+  });
+
+  it('[C4] the next life sends what the last one left, under the same key', async () => {
+    server.loseAnswers = 1;
+    const first = life();
+    const { id, key } = await first.enqueue(order('a'));
+    await pass(1);
+    await first.close();
+    const second = life();
+    expect(await second.whenSettled(id)).toMatchObject({ state: 'done', keys: [key] });
+    expect(server.effects).toEqual(['a']);
+    expect(server.requests.length).toBeGreaterThan(1);
+  });
+
+  it('[C4] operations of one lane happen in order, also when the first has trouble', async () => {
+    server.refuseNext(503, 503);
+    const outbox = life();
+    for (const item of ['a', 'b', 'c']) await outbox.enqueue(order(item), { lane: 'one' });
+    await pass(60_000);
+    expect(server.effects).toEqual(['a', 'b', 'c']);
+  });
+
+  it('[C4] lanes do not wait for each other', async () => {
+    server.refuseItem('slow', 503);
+    const outbox = life();
+    await outbox.enqueue(order('slow'), { lane: 'one' });
+    await outbox.enqueue(order('b'), { lane: 'two' });
+    await pass(10);
+    expect(server.effects).toEqual(['b']);
+  });
+
+  it('[C5] an operation that is turned away five times is set aside, and the lane goes on', async () => {
+    server.refuseItem('bad', 429);
+    const outbox = life();
+    const { id, key } = await outbox.enqueue(order('bad'));
+    await outbox.enqueue(order('good'));
+    await pass(10 * 60_000);
+    expect(server.requests.filter((request) => request.item === 'bad')).toHaveLength(5);
+    expect(server.effects).toEqual(['good']);
+    const [failed] = await listFailed(outbox);
+    expect(failed).toMatchObject({ id, outcome: 'refused', attempts: 5, steps: [{ key }] });
+  });
+
+  it('[C5] a server that cannot be reached uses up no attempts', async () => {
+    server.unreachable = true;
+    const outbox = life();
+    const { id } = await outbox.enqueue(order('a'));
+    await pass(6 * HOUR);
+    expect(await outbox.find(id)).toMatchObject({ state: 'waiting', attempts: 0 });
+    server.unreachable = false;
+    await pass(2 * 60_000);
+    expect(await outbox.find(id)).toMatchObject({ state: 'done' });
+  });
+
+  it('[C5] a 401 is refreshed once; if that does not help, the outbox pauses and loses nothing', async () => {
+    const refresh = vi.fn(async () => true);
+    server.refuseNext(401);
+    const outbox = life({ auth: { headers: () => ({ authorization: 'Bearer t' }), refresh } });
+    await outbox.enqueue(order('a'));
+    await pass(10);
+    expect(server.effects).toEqual(['a']);
+    expect(refresh).toHaveBeenCalledTimes(1);
+
+    server.refuseNext(401, 401);
+    await outbox.enqueue(order('b'));
+    await pass(HOUR);
+    expect(server.effects).toEqual(['a']);
+    expect(outbox.status.getSnapshot()).toMatchObject({ paused: 'auth', waiting: 1 });
+    outbox.resume();
+    await pass(10);
+    expect(server.effects).toEqual(['a', 'b']);
+  });
+
+  it('[C5] credentials are sent and never stored', async () => {
+    const outbox = life({ auth: { headers: async () => ({ authorization: 'Bearer secret' }) } });
+    await expect(
+      outbox.enqueue({ ...order('a'), headers: { Authorization: 'Bearer secret' } }),
+    ).rejects.toThrow(/not stored/);
+    const { id } = await outbox.enqueue(order('a'));
+    await pass(10);
+    expect(server.requests[0]?.headers.get('authorization')).toBe('Bearer secret');
+    expect(JSON.stringify(await outbox.find(id))).not.toContain('secret');
+  });
+
+  it('[C6] a success is remembered for a day, though the server has forgotten it', async () => {
+    const outbox = life();
+    await outbox.enqueue(order('a'), { key: 'order-1' });
+    await pass(10);
+    server.forgetKeys();
+    await pass(23 * HOUR);
+    const again = await outbox.enqueue(order('a'), { key: 'order-1' });
+    expect(again).toMatchObject({ status: 'known', state: 'done' });
+    await pass(10);
+    expect(server.effects).toEqual(['a']);
+    await pass(3 * HOUR);
+    expect(await outbox.findByKey('order-1')).toBeNull();
+  });
+
+  it('[C6] what was sent without an answer is not sent again once the server may have forgotten it', async () => {
+    server.loseAnswers = 1;
+    const first = life({ replayWindowMs: 5 * 60_000 });
+    const { id } = await first.enqueue(order('a'));
+    await pass(1);
+    await first.close();
+    await pass(10 * 60_000);
+    server.forgetKeys();
+    const second = life({ replayWindowMs: 5 * 60_000 });
+    await pass(HOUR);
+    expect(server.effects).toEqual(['a']);
+    expect(await second.find(id)).toMatchObject({ state: 'failed', outcome: 'unknown' });
+  });
+
+  it('[C6] a key that is used for another request is refused', async () => {
+    const outbox = life();
+    await outbox.enqueue(order('a'), { key: 'order-1' });
+    const other = outbox.enqueue(order('b'), { key: 'order-1' });
+    await expect(other).rejects.toThrow(/needs a new key/);
+    await expect(outbox.enqueue(order('c'), { key: 'no spaces' })).rejects.toThrow(/characters/);
+  });
+
+  it('[C7] editing what was never sent gives it a new key and fresh attempts', async () => {
+    server.refuseItem('draft', 429);
+    const outbox = life();
+    const { id, key } = await outbox.enqueue(order('draft'));
+    await pass(2_500);
+    expect(await outbox.find(id)).toMatchObject({ attempts: expect.any(Number) });
+    expect(await outbox.edit(id, order('final'))).toBe('replaced');
+    const edited = await outbox.find(id);
+    expect(edited).toMatchObject({ state: 'waiting', attempts: 0, notBefore: 0 });
+    await pass(10);
+    expect(server.effects).toEqual(['final']);
+    expect(server.requests.at(-1)?.key).not.toBe(key);
+    expect(await outbox.findByKey(key)).toBeNull();
+  });
+
+  it('[C7] editing what is in flight waits for the old key; if that happened, the edit is set aside', async () => {
+    server.holdBack = true;
+    const outbox = life();
+    const { id } = await outbox.enqueue(order('first'));
+    await pass(1);
+    expect(await outbox.edit(id, order('second'))).toBe('settling');
+    server.release();
+    await pass(HOUR);
+    expect(server.effects).toEqual(['first']);
+    expect(await outbox.find(id)).toMatchObject({ state: 'done' });
+    const [late] = await listFailed(outbox);
+    expect(late).toMatchObject({ outcome: 'too_late' });
+    expect(late?.steps[0]?.request.body).toContain('second');
+    expect(await outbox.failed.retry(late?.id ?? '')).toBe(true);
+    await pass(10);
+    expect(server.effects).toEqual(['first', 'second']);
+  });
+
+  it('[C7] editing what is in flight and is then refused sends the edit under a new key', async () => {
+    server.holdBack = true;
+    server.refuseItem('first', 422);
+    const outbox = life();
+    const { id } = await outbox.enqueue(order('first'));
+    await pass(1);
+    expect(await outbox.edit(id, order('second'))).toBe('settling');
+    server.release();
+    await pass(10);
+    expect(server.effects).toEqual(['second']);
+    expect(new Set(server.requests.map((request) => request.key)).size).toBe(2);
+  });
+
+  it('[C7] cancelling: gone if never sent, settled first if in flight', async () => {
+    server.refuseItem('a', 429);
+    const outbox = life();
+    const waiting = await outbox.enqueue(order('a'));
+    await pass(10);
+    expect(await outbox.cancel(waiting.id)).toBe('cancelled');
+    expect(await outbox.find(waiting.id)).toBeNull();
+    server.holdBack = true;
+    const flying = await outbox.enqueue(order('b'));
+    await pass(10);
+    expect(await outbox.cancel(flying.id)).toBe('settling');
+    server.release();
+    await pass(10);
+    expect(await outbox.find(flying.id)).toMatchObject({ state: 'done' });
+    expect(await outbox.cancel(flying.id)).toBe('not_waiting');
+  });
+
+  it('[C8] a refusal is set aside with key and reason, and a retry has a new key', async () => {
+    server.refuseItem('a', 422);
+    const outbox = life();
+    const { id, key } = await outbox.enqueue(order('a'), { label: 'An order' });
+    await pass(10);
+    const [failed] = await listFailed(outbox);
+    expect(failed).toMatchObject({ id, outcome: 'refused', reason: 'HTTP 422', label: 'An order' });
+    server.accept('a');
+    expect(await outbox.failed.retry(id)).toBe(true);
+    await pass(10);
+    expect(server.effects).toEqual(['a']);
+    expect(server.requests.map((request) => request.key).indexOf(key)).toBe(0);
+    expect(server.requests.at(-1)?.key).not.toBe(key);
+    expect(await outbox.failed.retry(id)).toBe(false);
+  });
+
+  it('[C8] failed operations travel as JSON lines, each once', async () => {
+    server.refuseItem('a', 422);
+    server.refuseItem('b', 400);
+    const outbox = life();
+    await outbox.enqueue(order('a'));
+    await outbox.enqueue(order('b'));
+    await pass(10);
+    let lines = '';
+    for await (const line of outbox.failed.export()) lines += line;
+    expect(lines.trimEnd().split('\n')).toHaveLength(2);
+
+    storage = memoryStorage();
+    const other = life();
+    const spoiled = `${lines}\nnot json\n{"format":"other"}\n${JSON.stringify({ format: 'onceward-failed-operation/1' })}\n`;
+    const report = await other.failed.import(spoiled);
+    expect(report).toMatchObject({
+      imported: 2,
+      known: 0,
+      refused: [{ line: 4 }, { line: 5 }, { line: 6 }],
+    });
+    expect(await other.failed.import(lines)).toMatchObject({ imported: 0, known: 2 });
+    server.accept('a');
+    const [first] = await listFailed(other);
+    await other.failed.retry(first?.id ?? '');
+    await pass(10);
+    expect(server.effects).toEqual(['a']);
+  });
+
+  it('[C8] refusals are forgotten after thirty days; what may have happened stays until discarded', async () => {
+    server.refuseItem('a', 422);
+    server.loseItem('b');
+    const outbox = life({ replayWindowMs: 60_000 });
+    const refused = await outbox.enqueue(order('a'), { lane: 'one' });
+    const unknown = await outbox.enqueue(order('b'), { lane: 'two' });
+    await pass(29 * 24 * HOUR);
+    expect(await outbox.find(refused.id)).toMatchObject({ state: 'failed' });
+    await pass(2 * 24 * HOUR);
+    expect(await outbox.find(refused.id)).toBeNull();
+    expect(await outbox.find(unknown.id)).toMatchObject({ state: 'failed', outcome: 'unknown' });
+    expect(await outbox.failed.discard(unknown.id)).toBe(true);
+    expect(await outbox.find(unknown.id)).toBeNull();
+  });
+
+  it('[C10] the same payload under another key is caught within the window, if asked for', async () => {
+    const asked = life({ catchDuplicatesWithinMs: HOUR });
+    const first = await asked.enqueue(order('a'));
+    expect(await asked.enqueue(order('a'))).toMatchObject({ status: 'duplicate', id: first.id });
+    await pass(10);
+    expect(await asked.enqueue(order('a'))).toMatchObject({ status: 'duplicate', state: 'done' });
+    expect(await asked.enqueue(order('b'))).toMatchObject({ status: 'queued' });
+    expect(await asked.enqueue(order('a'), { allowDuplicate: true })).toMatchObject({
+      status: 'queued',
+    });
+    await pass(2 * HOUR);
+    expect(await asked.enqueue(order('a'))).toMatchObject({ status: 'queued' });
+  });
+
+  it('[C10] unasked, the same payload is two operations; and a refused one is no duplicate', async () => {
+    const unasked = life();
+    await unasked.enqueue(order('a'));
+    expect(await unasked.enqueue(order('a'))).toMatchObject({ status: 'queued' });
+    await pass(10);
+    expect(server.effects).toEqual(['a', 'a']);
+    storage = memoryStorage();
+    server.refuseItem('b', 422);
+    const asked = life({ catchDuplicatesWithinMs: HOUR });
+    await asked.enqueue(order('b'));
+    await pass(10);
+    expect(await asked.enqueue(order('b'))).toMatchObject({ status: 'queued' });
+  });
+
+  it('[C4] coalescing replaces a waiting operation, only when asked and never one that was sent', async () => {
+    const outbox = life({ start: false });
+    const tagged = { coalesce: 'profile' };
+    const first = await outbox.enqueue(order('1'), tagged);
+    await outbox.enqueue(order('x'));
+    const second = await outbox.enqueue(order('2'), tagged);
+    expect(second.superseded).toBe(first.id);
+    expect(await outbox.find(first.id)).toBeNull();
+    const together = await Promise.all([
+      outbox.enqueue(order('3'), tagged),
+      outbox.enqueue(order('4'), tagged),
+    ]);
+    expect(together.map((queued) => queued.superseded)).toEqual([second.id, together[0]?.id]);
+    await outbox.drain();
+    expect(server.effects).toEqual(['x', '4']);
+    server.loseItem('5');
+    await outbox.enqueue(order('5'), tagged);
+    await Promise.all([outbox.drain(), pass(35_000)]);
+    expect(await outbox.enqueue(order('6'), tagged)).toMatchObject({ superseded: null });
+  });
+
+  it('[C4] what is queued at once is stored in one write, in order', async () => {
+    let writes = 0;
+    const counting = {
+      ...storage,
+      swap: async (changes: Parameters<typeof storage.swap>[0]) => {
+        writes += 1;
+        return storage.swap(changes);
+      },
+    };
+    const outbox = life({ storage: counting, start: false });
+    const queued = await Promise.all(
+      Array.from({ length: 80 }, (_, i) => outbox.enqueue(order(`${i}`))),
+    );
+    expect(writes).toBe(1);
+    expect(queued.map(({ id }) => id)).toEqual(queued.map(({ id }) => id).sort());
+  });
+
+  it('[C4] bad requests are refused before anything is stored', async () => {
+    const outbox = life();
+    const bad: [Parameters<Outbox['enqueue']>, RegExp][] = [
+      [[{ url: '' }], /url is empty/],
+      [[{ url: '/a', method: 'GET' }], /no effect/],
+      [[{ url: '/a', method: 'PO ST' }], /not an HTTP method/],
+      [[{ url: '/a', json: 1, body: 'x' }], /both/],
+      [[{ url: '/a', json: () => 1 }], /not a JSON value/],
+      [[{ url: '/a', headers: { 'idempotency-key': 'k' } }], /give it as key/],
+      [[{ url: '/a', body: 'x'.repeat(6_000_000) }], /limit is/],
+      [[{ url: '/a' }, { lane: '' }], /lane has 1 to 100/],
+      [[{ url: '/a' }, { lane: '\ud800' }], /surrogate/],
+    ];
+    for (const [args, message] of bad)
+      await expect(outbox.enqueue(...args)).rejects.toThrow(message);
+    expect(await storage.count('')).toBe(0);
+  });
+
+  it('[C4] bytes arrive as bytes', async () => {
+    const outbox = life();
+    const body = Uint8Array.from({ length: 256 }, (_, i) => i);
+    await outbox.enqueue({ url: '/blob', body });
+    await pass(10);
+    expect(server.requests[0]?.body).toEqual(body);
+  });
+
+  it('[C4] events and status tell how far it is', async () => {
+    const outbox = life();
+    const events: OutboxEvent['type'][] = [];
+    const seen: number[] = [];
+    outbox.subscribe((event) => events.push(event.type));
+    outbox.status.subscribe(() => seen.push(outbox.status.getSnapshot().waiting));
+    outbox.pause();
+    await outbox.enqueue(order('a'));
+    await pass(100);
+    expect(outbox.status.getSnapshot()).toMatchObject({
+      waiting: 1,
+      paused: 'user',
+      running: true,
+    });
+    const same = outbox.status.getSnapshot();
+    await pass(100);
+    expect(outbox.status.getSnapshot()).toBe(same);
+    outbox.resume();
+    await pass(100);
+    expect(outbox.status.getSnapshot()).toMatchObject({ waiting: 0, sending: 0, paused: null });
+    expect(events).toEqual(['paused', 'queued', 'resumed', 'sending', 'done']);
+    expect(seen).toContain(1);
+  });
+
+  it('[C4] a full storage does not lose an answer that has come', async () => {
+    let full = false;
+    const failing = {
+      ...storage,
+      swap: async (changes: Parameters<typeof storage.swap>[0]) => {
+        if (full) throw new DOMException('full', 'QuotaExceededError');
+        return storage.swap(changes);
+      },
+    };
+    const outbox = life({ storage: failing });
+    server.holdBack = true;
+    const { id } = await outbox.enqueue(order('a'));
+    await pass(10);
+    full = true;
+    server.release();
+    await pass(60_000);
+    full = false;
+    await pass(60_000);
+    expect(await outbox.find(id)).toMatchObject({ state: 'done' });
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it('[C4] a clock that is set back does not make it wait for ever', async () => {
+    server.refuseNext(503);
+    const outbox = life();
+    const { id } = await outbox.enqueue(order('a'));
+    await pass(1);
+    vi.setSystemTime(Date.now() - 48 * HOUR);
+    await pass(2 * 60_000);
+    expect(await outbox.find(id)).not.toMatchObject({ state: 'waiting' });
+  });
+
+  it('[C4] a closed outbox says so', async () => {
+    const outbox = life();
+    await outbox.close();
+    await expect(outbox.enqueue(order('a'))).rejects.toBeInstanceOf(ClientError);
+  });
+});
