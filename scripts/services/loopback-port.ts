@@ -1,6 +1,6 @@
 import { connect, createServer } from 'node:net';
 
-/** A port that nobody listened on a moment ago. The server that takes it may still lose a race; it then fails to start. */
+/** A port that nobody listened on a moment ago. A server that loses the race for it fails to start. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();

@@ -19,7 +19,7 @@ export interface PostgresStoreOptions {
   readonly timeoutMs?: DurationMs;
   /** How many connections write. More than two seldom help: what waits is gathered into one statement. */
   readonly connections?: number;
-  /** Wakes waiters in other processes by LISTEN, over one connection. Must be off behind a pooler in transaction mode. */
+  /** Wakes waiters in other processes by LISTEN, over one connection. Off behind a pooler in transaction mode. */
   readonly notifications?: boolean;
   /** Creates and updates the schema `onceward`. Off: it is only checked. */
   readonly migrate?: boolean;

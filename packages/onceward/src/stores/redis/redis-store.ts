@@ -185,7 +185,7 @@ function encodeNext(next: NextRecord | null, revision: Revision): Buffer {
   return next === null ? encodeForgotten(revision) : encodeValue({ ...next, revision });
 }
 
-/** Redis itself forgets what is settled, some time after it fell due; a claim or a doubt stays until it is dealt with. */
+/** Redis itself forgets what is settled, some time after it fell due; a claim or a doubt stays. */
 function lifetimeOf(next: NextRecord | null): DurationMs | null {
   if (next === null) return GRACE_MS;
   if (next.dueAt === null || next.state === 'pending' || next.state === 'in_doubt') return null;
