@@ -4,4 +4,4 @@ export type { DirectoryLock, FileSystem, OpenFile, OpenMode } from './file-syste
 export { nodeFileSystem } from './node-file-system.ts';
 export { type LogReader, openSegmentLog, type SegmentLogOptions } from './open-segment-log.ts';
 export type { ReadEntry } from './segment.ts';
-export type { SegmentLog } from './segment-log.ts';
+export type { LogPosition, SegmentLog } from './segment-log.ts';

@@ -1,4 +1,5 @@
 import { constants, promises as fs, read as readFd, write as writeFd } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { lockDirectory } from './directory-lock.ts';
 import type { FileSystem, OpenFile, OpenMode } from './file-system.ts';
 
@@ -16,22 +17,30 @@ const DIRECTORY_MODE = 0o700;
 
 export const nodeFileSystem: FileSystem = {
   async makeDirectory(directory) {
-    await fs.mkdir(directory, { recursive: true, mode: DIRECTORY_MODE });
+    const first = await fs.mkdir(directory, { recursive: true, mode: DIRECTORY_MODE });
+    if (first === undefined) return;
+    // A folder that was just made is durable once the one above it is; so for each that was made.
+    const top = dirname(resolve(first));
+    for (let path = resolve(directory); path !== top; path = dirname(path)) {
+      await syncDirectory(dirname(path));
+    }
   },
   list: (directory) => fs.readdir(directory),
   open: async (path, mode) => nodeFile(await fs.open(path, FLAGS[mode], FILE_MODE)),
   rename: (from, to) => fs.rename(from, to),
   unlink: (path) => fs.unlink(path),
-  async syncDirectory(directory) {
-    const handle = await fs.open(directory, constants.O_RDONLY);
-    try {
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-  },
+  syncDirectory,
   lock: lockDirectory,
 };
+
+async function syncDirectory(directory: string): Promise<void> {
+  const handle = await fs.open(directory, constants.O_RDONLY);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
 
 function nodeFile(handle: fs.FileHandle): OpenFile {
   const { fd } = handle;
@@ -39,15 +48,15 @@ function nodeFile(handle: fs.FileHandle): OpenFile {
     size: async () => (await handle.stat()).size,
     // The callback forms cost a fraction of what the handle's own promises do, and these two are the hot ones.
     read: (into, position) =>
-      new Promise((resolve, reject) => {
+      new Promise((done, reject) => {
         readFd(fd, into, 0, into.length, position, (error, count) =>
-          error ? reject(error) : resolve(count),
+          error ? reject(error) : done(count),
         );
       }),
     write: (bytes, position) =>
-      new Promise((resolve, reject) => {
+      new Promise((done, reject) => {
         writeFd(fd, bytes, 0, bytes.length, position, (error, count) =>
-          error ? reject(error) : resolve(count),
+          error ? reject(error) : done(count),
         );
       }),
     truncate: (length) => handle.truncate(length),

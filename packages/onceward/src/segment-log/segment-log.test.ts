@@ -3,30 +3,14 @@ import { describe, expect, it } from 'vitest';
 import { StoreError } from '../engine/errors.ts';
 import { KIB } from '../engine/units.ts';
 import { type DiskFaults, PowerCutDisk } from '../testing/power-cut-disk.ts';
-import type { LogEntry } from './batch.ts';
 import type { Damage } from './damage.ts';
 import { openSegmentLog } from './open-segment-log.ts';
-import type { SegmentLog } from './segment-log.ts';
+import type { LogPosition, SegmentLog } from './segment-log.ts';
 
 const DIRECTORY = '/log';
 
-interface Placed {
-  readonly segment: number;
-  readonly offset: number;
-  readonly sequence: number;
-}
-
-function append(log: SegmentLog, text: string): Promise<Placed> {
-  const bytes = Buffer.from(text);
-  return new Promise((resolve, reject) => {
-    const entry: LogEntry = {
-      byteLength: bytes.length,
-      encode: (target, _view, at) => bytes.copy(target, at),
-      durable: (segment, offset, sequence) => resolve({ segment, offset, sequence }),
-      failed: reject,
-    };
-    log.append(entry);
-  });
+function append(log: SegmentLog, text: string): Promise<LogPosition> {
+  return log.appendBytes(Buffer.from(text));
 }
 
 interface Replayed {
@@ -60,12 +44,12 @@ async function open(disk: PowerCutDisk, acceptDamage = false): Promise<Replayed>
 async function write(batches: readonly (readonly string[])[]) {
   const disk = new PowerCutDisk();
   const { log } = await open(disk);
-  let last: Placed[] = [];
+  let last: LogPosition[] = [];
   for (const texts of batches) last = await Promise.all(texts.map((text) => append(log, text)));
   const files = disk.files();
   const path = [...files.keys()].sort().at(-1) as string;
-  const lastBatchAt = (last[0] as Placed).offset - 32;
-  const highest = (last.at(-1) as Placed).sequence;
+  const lastBatchAt = (last[0] as LogPosition).offset - 32;
+  const highest = (last.at(-1) as LogPosition).sequence;
   return { files, path, bytes: files.get(path) as Buffer, lastBatchAt, highest };
 }
 

@@ -36,6 +36,14 @@ export interface LogStart {
   readonly damage: readonly Damage[];
 }
 
+/** Where an entry is, for `read`. */
+export interface LogPosition {
+  readonly segment: number;
+  readonly offset: number;
+  readonly byteLength: number;
+  readonly sequence: number;
+}
+
 /**
  * Append-only segments with group commit. One writer takes everything that waits, writes it with one durable
  * write, and lets the next batch fill meanwhile; an entry is announced only when it is durable.
@@ -103,6 +111,19 @@ export class SegmentLog {
     }
     this.#schedule();
     return sequence;
+  }
+
+  /** Appends bytes and resolves to where they are, once they are durable. */
+  appendBytes(payload: Uint8Array): Promise<LogPosition> {
+    const { length: byteLength } = payload;
+    return new Promise((resolve, reject) => {
+      this.append({
+        byteLength,
+        encode: (bytes, _view, at) => bytes.set(payload, at),
+        durable: (segment, offset, sequence) => resolve({ segment, offset, byteLength, sequence }),
+        failed: reject,
+      });
+    });
   }
 
   assertWritable(): void {

@@ -7,8 +7,4 @@ storeSuite({
     const store = memoryStore();
     return { store, close: () => store.close() };
   },
-  skip: {
-    'survives-reopen': 'its records live as long as the process',
-    'survives-kill': 'its records live as long as the process',
-  },
 });

@@ -21,11 +21,16 @@ const FRAME_BYTES = 16;
  */
 export class RecordTable implements LogReader {
   readonly index = new RecordIndex();
-  readonly id = new IdBytes();
+  /** Loaded by whoever looks a record up; see `IdBytes`. */
+  readonly id: IdBytes;
   readonly #counts = [0, 0, 0, 0, 0, 0];
   readonly #liveBytes = new Map<number, number>();
   #liveTotal = 0;
   #sawDamage = false;
+
+  constructor(id = new IdBytes()) {
+    this.id = id;
+  }
 
   get liveTotal(): number {
     return this.#liveTotal;
