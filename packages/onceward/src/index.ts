@@ -28,6 +28,7 @@ export type {
   RefusalReason,
   Settlement,
 } from './engine/operation.ts';
+export type { DoneWork, Placed, Work } from './engine/placement.ts';
 export type { OutcomeCodec, Platform } from './engine/platform.ts';
 export type { EffectKind, Policy } from './engine/policy.ts';
 export { type ProfileName, profiles } from './engine/profiles.ts';
@@ -39,6 +40,7 @@ export {
   type Outcome,
   type RecordState,
   type Revision,
+  type Step,
 } from './engine/record.ts';
 export type {
   NextRecord,

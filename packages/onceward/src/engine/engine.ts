@@ -1,14 +1,15 @@
 import { OncewardError } from './errors.ts';
 import type { Audit, Observe } from './events.ts';
 import { executeOnce } from './execute-once.ts';
-import { checkFingerprint, checkId } from './input.ts';
+import { checkFingerprint, checkId, checkOutcome } from './input.ts';
 import { LateWork } from './late-work.ts';
 import { NearTier, type NearTierOptions } from './near-tier.ts';
 import { type OnceEffect, type OnceOptions, toOutcome, toValue } from './once.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
 import { callStore, type EngineParts, understand } from './parts.ts';
+import { type DoneWork, type Placed, placeWork, type Work } from './placement.ts';
 import type { Platform } from './platform.ts';
-import { checkEffect, checkPolicy, type Policy } from './policy.ts';
+import { checkEffect, checkPolicy, type Policy, requireDuration } from './policy.ts';
 import { profiles } from './profiles.ts';
 import type { OperationId, OperationRecord, RecordState, Revision } from './record.ts';
 import type { RecordStore, StoreCount, TransactionalStore } from './record-store.ts';
@@ -93,14 +94,7 @@ export class Engine {
     effect: TransactionEffect<Tx>,
   ): Promise<Execution> {
     checkOperation(operation);
-    const { store } = this.#parts;
-    if (!('within' in store)) {
-      throw new OncewardError(
-        'ONCE_INVALID_CONFIG',
-        `the ${store.traits.name} store cannot share a transaction; use sqlite or postgres`,
-      );
-    }
-    const shared = store as TransactionalStore<Tx>;
+    const shared = this.#transactional<Tx>();
     return executeInTransaction(this.#parts, shared, operation, transact, effect);
   }
 
@@ -137,6 +131,18 @@ export class Engine {
     checkId(id);
     checkPolicy(policy);
     return writeFenced(this.#parts, id, fence, policy, change);
+  }
+
+  /** Keeps work for whoever executes it later under the same id. Placed twice, it is there once. */
+  async place(work: Work | DoneWork, policy: Policy): Promise<Placed> {
+    checkWork(work, policy);
+    return placeWork(this.#parts, this.#parts.store, work, policy);
+  }
+
+  /** The same in the caller's own transaction: there if it commits, and only then. */
+  async placeWithin<Tx>(tx: Tx, work: Work | DoneWork, policy: Policy): Promise<Placed> {
+    checkWork(work, policy);
+    return placeWork(this.#parts, this.#transactional<Tx>().within(tx), work, policy);
   }
 
   async read(id: OperationId): Promise<RecordView | null> {
@@ -190,6 +196,15 @@ export class Engine {
     await this.#sweeper?.stop();
   }
 
+  #transactional<Tx>(): TransactionalStore<Tx> {
+    const { store } = this.#parts;
+    if ('within' in store) return store as TransactionalStore<Tx>;
+    throw new OncewardError(
+      'ONCE_INVALID_CONFIG',
+      `the ${store.traits.name} store cannot share a transaction; use sqlite or postgres`,
+    );
+  }
+
   #view(id: OperationId, revision: Revision, bytes: Uint8Array): RecordView {
     const record = understand(this.#parts, id, { revision, bytes })?.record ?? null;
     return { id, revision, state: record?.state ?? 'in_doubt', record };
@@ -203,6 +218,15 @@ function checkOperation(operation: Omit<Operation, 'signal' | 'probe'>): void {
   checkFingerprint(operation.fingerprint);
   checkEffect(operation.effect);
   checkPolicy(operation.policy);
+}
+
+function checkWork(work: Work | DoneWork, policy: Policy): void {
+  checkId(work.id);
+  checkFingerprint(work.fingerprint);
+  checkPolicy(policy);
+  requireDuration('keepMs', work.keepMs, 1);
+  if ('outcome' in work) checkOutcome(work.outcome, policy.maxOutcomeBytes);
+  else checkEffect(work.effect);
 }
 
 function assemble(options: EngineOptions): EngineParts {

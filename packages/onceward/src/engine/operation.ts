@@ -1,6 +1,6 @@
 import type { ErrorCode, Retry } from './errors.ts';
 import type { EffectKind, Policy } from './policy.ts';
-import type { OperationId, Outcome, Revision, SettledState } from './record.ts';
+import type { OperationId, Outcome, Revision, SettledState, Step } from './record.ts';
 import type { DurationMs, EpochMs } from './units.ts';
 
 /** One thing a caller wants done once. */
@@ -10,6 +10,8 @@ export interface Operation {
   readonly fingerprint: string;
   readonly effect: EffectKind;
   readonly policy: Policy;
+  /** Known before the first attempt and written with its claim; every later attempt finds them as steps done. */
+  readonly firstSteps?: readonly Step[];
   /** Asked when the outcome is in doubt. */
   readonly probe?: Probe;
   /** When it is aborted before the effect began, the effect does not begin. */

@@ -11,6 +11,8 @@ export interface Policy {
   /** How long an answer is kept, from the moment it settles. */
   readonly keepCommittedMs: DurationMs;
   readonly keepRejectedMs: DurationMs;
+  /** How long a lost attempt that may be taken over waits for someone to do so; as `keepCommittedMs` unless told. */
+  readonly keepLapsedMs?: DurationMs;
   /** What a thrown error means: the claim is given back, the failure is kept, or nobody can tell. */
   readonly onThrow: 'release' | 'reject' | 'in_doubt';
   /** Bound on every call to the store. */
@@ -44,6 +46,7 @@ export function checkPolicy(policy: Policy): Policy {
   requireDuration('waitMs', policy.waitMs, 0);
   requireDuration('keepCommittedMs', policy.keepCommittedMs, 1);
   requireDuration('keepRejectedMs', policy.keepRejectedMs, 1);
+  if (policy.keepLapsedMs !== undefined) requireDuration('keepLapsedMs', policy.keepLapsedMs, 1);
   requireDuration('storeTimeoutMs', policy.storeTimeoutMs, 1);
   requireOneOf('onThrow', policy.onThrow, ['release', 'reject', 'in_doubt']);
   requireOneOf('onStoreDown', policy.onStoreDown, ['refuse', 'run_unprotected']);

@@ -12,6 +12,7 @@ import type {
   Revision,
   SettledRecord,
   SettledState,
+  Step,
 } from './record.ts';
 import {
   claimRecord,
@@ -35,6 +36,7 @@ export type ReserveResult =
       readonly fence: Revision;
       readonly attempt: number;
       readonly leaseUntil: EpochMs;
+      readonly steps: readonly Step[];
     }
   | {
       readonly decision: 'replay';
@@ -69,9 +71,10 @@ export async function reserve(
           parts.store.swap(id, expected, prepare(id, record)),
         );
         if (result.won) {
-          const { leaseUntil } = record;
+          const { leaseUntil, steps: kept } = record;
           parts.observe({ type: 'claimed', id, attempt });
-          return { decision: 'claimed', fence: result.revision, attempt, leaseUntil };
+          const fence = result.revision;
+          return { decision: 'claimed', fence, attempt, leaseUntil, steps: kept };
         }
         const current = understand(parts, id, result.current);
         decision = decide(current, operation, policy, parts.time());

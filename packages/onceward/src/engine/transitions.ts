@@ -19,6 +19,7 @@ export interface ClaimRequest {
   readonly fingerprint: string;
   readonly effect: EffectKind;
   readonly policy: Policy;
+  readonly firstSteps?: readonly Step[];
 }
 
 /** (absent | lapsed) → pending */
@@ -36,11 +37,11 @@ export function claimRecord(
     owner,
     attempt,
     createdAt: now,
-    steps,
+    steps: attempt === 1 ? (request.firstSteps ?? steps) : steps,
     fence: 0,
     leaseUntil,
     onLapse: onLapseOf(request.effect),
-    keepUntil: leaseUntil + request.policy.keepCommittedMs,
+    keepUntil: leaseUntil + keepLapsedMsOf(request.policy),
   };
 }
 
@@ -53,7 +54,7 @@ export function renewRecord(
   now: EpochMs,
 ): PendingRecord {
   const leaseUntil = now + policy.leaseMs;
-  const keepUntil = leaseUntil + policy.keepCommittedMs;
+  const keepUntil = leaseUntil + keepLapsedMsOf(policy);
   return { ...record, fence, steps, leaseUntil, keepUntil };
 }
 
@@ -116,4 +117,8 @@ export function fenceOf(record: OperationRecord, revision: Revision): Revision {
 
 export function keepMsOf(policy: Policy, state: SettledState): number {
   return state === 'committed' ? policy.keepCommittedMs : policy.keepRejectedMs;
+}
+
+function keepLapsedMsOf(policy: Policy): number {
+  return policy.keepLapsedMs ?? policy.keepCommittedMs;
 }
