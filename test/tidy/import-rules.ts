@@ -35,7 +35,7 @@ const SHARED_BY_STORES = [
 const ROOMS: readonly Room[] = [
   { room: 'engine/', values: ['engine/', 'keys/'], packages: NONE },
   { room: 'keys/', values: ['keys/'], packages: NONE },
-  { room: 'http/', values: ['http/', 'engine/', 'keys/'], packages: NODE },
+  { room: 'http/', values: ['http/', 'engine/', 'keys/', 'runtime/'], packages: NODE },
   { room: 'doors/', values: ['doors/', 'http/'], types: ['engine/'], packages: ANY },
   {
     room: 'segment-log/',

@@ -1,0 +1,59 @@
+import { createHash, hash } from 'node:crypto';
+import { canonicalBody } from './canonical-body.ts';
+import type { RequestFacts } from './request-facts.ts';
+
+/** How requests are compared: byte for byte, as canonical JSON, or by what a hook gives. */
+export type FingerprintRule<Request> =
+  | 'raw'
+  | 'canonical'
+  | ((request: Request, body: Uint8Array) => string | Uint8Array);
+
+export type Fingerprint =
+  | { readonly ok: true; readonly value: string }
+  /** A sentence for the caller: why the body has no canonical form. */
+  | { readonly ok: false; readonly reason: string };
+
+/** Below this a copy into one buffer is cheaper than a hash that is fed in pieces. */
+const ONE_SHOT_BYTES = 64 * 1024;
+
+/**
+ * SHA-256 over method, route, target, scope and body, each with its length before it, so that no two requests
+ * run into the same bytes.
+ */
+export function fingerprint<Request>(
+  rule: FingerprintRule<Request>,
+  facts: RequestFacts<Request>,
+  scope: string,
+  body: Uint8Array,
+): Fingerprint {
+  let asked: string | Uint8Array = body;
+  if (typeof rule === 'function') {
+    asked = rule(facts.request, body);
+  } else if (rule === 'canonical' && isJson(facts.contentType)) {
+    const canonical = canonicalBody(body);
+    if (!canonical.ok) return canonical;
+    asked = canonical.text;
+  }
+  const { method, route, target } = facts;
+  const head =
+    `${method.length}:${method},${route.length}:${route},` +
+    `${target.length}:${target},${scope.length}:${scope},`;
+  return { ok: true, value: digest(head, asked) };
+}
+
+function digest(head: string, asked: string | Uint8Array): string {
+  if (asked.length === 0) return hash('sha256', head, 'base64url');
+  if (typeof asked === 'string') return hash('sha256', head + asked, 'base64url');
+  if (asked.length > ONE_SHOT_BYTES) {
+    return createHash('sha256').update(head).update(asked).digest('base64url');
+  }
+  // Three bytes are the most that UTF-8 needs for one UTF-16 code unit.
+  const joined = Buffer.allocUnsafe(head.length * 3 + asked.length);
+  const headLength = joined.write(head, 0);
+  joined.set(asked, headLength);
+  return hash('sha256', joined.subarray(0, headLength + asked.length), 'base64url');
+}
+
+function isJson(contentType: string | undefined): boolean {
+  return contentType !== undefined && /^[^;]*[/+]json\b/i.test(contentType);
+}

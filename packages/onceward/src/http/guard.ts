@@ -1,0 +1,249 @@
+import type { Effect, Execution, Operation } from '../engine/operation.ts';
+import type { EffectKind } from '../engine/policy.ts';
+import type { TransactionEffect } from '../engine/transaction.ts';
+import { type Captured, type HttpAnswer, NO_BYTES } from './answer.ts';
+import { HttpEvent, type HttpEventName } from './events.ts';
+import type { Exchange } from './exchange.ts';
+import { fingerprint } from './fingerprint.ts';
+import { IdempotencyContext } from './idempotency-context.ts';
+import { judgeKey, type KeyReading, readKey } from './key-header.ts';
+import {
+  type HttpOptions,
+  type HttpSettings,
+  type RouteOptions,
+  settleOptions,
+} from './options.ts';
+import { PROBLEMS, type ProblemName, problemAnswer } from './problem.ts';
+import { answerExecution, tellExecution } from './reply.ts';
+import { pathOf, type RequestFacts } from './request-facts.ts';
+import { composeScope } from './scope.ts';
+import { isExcluded, isSampled } from './selection.ts';
+import { settlementOf } from './settlement.ts';
+
+/** A request that is managed: it has a key, or is refused for the one it should have. */
+export interface Admission<Request> {
+  readonly facts: RequestFacts<Request>;
+  readonly key: string;
+  /** The key as the client wrote it. */
+  readonly sent: string;
+  /** To be sent at once; nothing else happens. */
+  readonly refusal: HttpAnswer | null;
+  readonly arrivedAt: number;
+  principal: string | undefined;
+}
+
+type Run = TransactionEffect<unknown>;
+type Prepared = Omit<Operation, 'effect'>;
+
+/** Observing runs nothing, so a watcher that was lost may be replaced by the next. */
+const TAKE_OVER: EffectKind = { kind: 'external', onLapse: 'take_over' };
+
+const LEFT: Execution = { kind: 'refused', reason: 'deadline', retry: 'same_key' };
+
+/**
+ * What HTTP idempotency means, for every door:
+ *
+ *   admit     which requests are managed, and under which key
+ *   protect   scope, fingerprint, then the engine: run the handler, or give an answer in its place
+ *
+ * A door turns its framework's request into facts, runs the handler as an `Exchange`, and sends what it is given.
+ */
+export class HttpGuard<Request> {
+  readonly settings: HttpSettings<Request>;
+  readonly #options: HttpOptions<Request>;
+  readonly #derived = new WeakMap<object, HttpGuard<Request>>();
+
+  constructor(options: HttpOptions<Request>) {
+    this.#options = options;
+    this.settings = settleOptions(options);
+  }
+
+  /** This guard with some of its options changed for one route. The same object gives the same guard. */
+  derive(changes: RouteOptions<Request>): HttpGuard<Request> {
+    let guard = this.#derived.get(changes);
+    if (guard === undefined) {
+      guard = new HttpGuard<Request>({ ...this.#options, ...changes });
+      this.#derived.set(changes, guard);
+    }
+    return guard;
+  }
+
+  /** `null`: the request is none of ours and goes on as if we were not there. */
+  admit(facts: RequestFacts<Request>): Admission<Request> | null {
+    const { settings } = this;
+    if (settings.mode === 'off' || !settings.methods.has(facts.method)) return null;
+    if (settings.exclude.length > 0 && isExcluded(settings.exclude, pathOf(facts.target))) {
+      return null;
+    }
+    const reading = this.#readKey(facts);
+    if (reading.kind === 'none' && !settings.required) return null;
+    if (reading.kind === 'key') {
+      if (settings.mode === 'observe' && !isSampled(reading.key, settings.sampleRate)) return null;
+      return this.#admitted(facts, reading.key, reading.sent, null);
+    }
+    const bare = this.#admitted(facts, '', '', null);
+    const refusal = this.#refuseReading(bare, reading);
+    return settings.mode === 'observe' ? null : { ...bare, refusal };
+  }
+
+  /** The answer to send instead of the handler's, or `null`: the handler's own may go out. */
+  async protect(
+    admission: Admission<Request>,
+    body: Uint8Array | 'too_large',
+    exchange: Exchange,
+  ): Promise<HttpAnswer | null> {
+    if (this.settings.mode === 'observe') return this.#watch(admission, body, exchange);
+    if (body === 'too_large') {
+      const limit = this.settings.maxBodyBytes;
+      const detail = `the body is longer than ${limit} bytes, the most that is compared here`;
+      return this.#refuse(admission, 'body-too-large', 'idempotency_request_refused', detail);
+    }
+    const operation = await this.#prepare(admission, body, '');
+    if ('status' in operation) return operation;
+    let left = false;
+    let captured: Captured | null = null;
+    const execution = await this.#execute(operation, async (attempt, transaction) => {
+      if (exchange.hasLeft()) {
+        left = true;
+        return { as: 'released' };
+      }
+      const context = new IdempotencyContext(admission.key, attempt, transaction);
+      captured = await exchange.run(context);
+      return settlementOf(this.settings, captured, context);
+    });
+    const known: Execution = left ? LEFT : execution;
+    const answer = answerExecution(this.settings.profile, admission, known);
+    if (this.settings.log !== null) this.#tell(admission, known, captured, answer);
+    return answer;
+  }
+
+  /** Runs the handler untouched, and beside it what would have been decided, on records of its own. */
+  async #watch(
+    admission: Admission<Request>,
+    body: Uint8Array | 'too_large',
+    exchange: Exchange,
+  ): Promise<null> {
+    const running = exchange.run(null);
+    if (body !== 'too_large') {
+      this.#shadow(admission, body, running).catch(() => {
+        this.#emit(admission, 'idempotency_request_refused', 500);
+      });
+    }
+    await running;
+    return null;
+  }
+
+  async #shadow(
+    admission: Admission<Request>,
+    body: Uint8Array,
+    running: Promise<Captured>,
+  ): Promise<void> {
+    const operation = await this.#prepare(admission, body, 'observe|');
+    if ('status' in operation) return;
+    let captured: Captured | null = null;
+    const bare = { ...operation, effect: TAKE_OVER, policy: { ...operation.policy, waitMs: 0 } };
+    const execution = await this.settings.engine.execute(bare, async (attempt) => {
+      captured = await running;
+      const seen = captured.kind === 'whole' ? { ...captured, body: NO_BYTES } : captured;
+      return settlementOf(this.settings, seen, new IdempotencyContext(admission.key, attempt));
+    });
+    const answer = answerExecution(this.settings.profile, admission, execution);
+    this.#tell(admission, execution, captured, answer);
+  }
+
+  async #prepare(
+    admission: Admission<Request>,
+    body: Uint8Array,
+    prefix: string,
+  ): Promise<Prepared | HttpAnswer> {
+    const { settings } = this;
+    const { facts, key } = admission;
+    const named = settings.scopeFrom(facts.request);
+    const principal = typeof named === 'string' ? named : await named;
+    const scope = prefix + composeScope(principal, facts.method, facts.route);
+    admission.principal = principal;
+    const print = fingerprint(settings.fingerprint, facts, scope, body);
+    if (!print.ok) {
+      const event = 'idempotency_request_refused';
+      return this.#refuse(admission, 'body-not-canonical', event, print.reason);
+    }
+    const { policy, probe } = settings;
+    const prepared = { id: { scope, key }, fingerprint: print.value, policy };
+    return probe === null ? prepared : { ...prepared, probe };
+  }
+
+  #execute(prepared: Prepared, run: Run): Promise<Execution> {
+    const { engine, effect } = this.settings;
+    if (effect.kind !== 'transaction') {
+      return engine.execute({ ...prepared, effect }, run as Effect);
+    }
+    const operation: Operation = { ...prepared, effect: { kind: 'transaction' } };
+    return engine.executeWithin(operation, effect.transact, run);
+  }
+
+  #readKey(facts: RequestFacts<Request>): KeyReading {
+    const { keyFrom, profile } = this.settings;
+    if (keyFrom === null) return readKey(facts.keyLines, profile);
+    const sent = keyFrom(facts.request);
+    return sent === undefined ? { kind: 'none' } : judgeKey(sent, profile);
+  }
+
+  #admitted(
+    facts: RequestFacts<Request>,
+    key: string,
+    sent: string,
+    refusal: HttpAnswer | null,
+  ): Admission<Request> {
+    const arrivedAt = this.settings.log === null ? 0 : performance.now();
+    return { facts, key, sent, refusal, arrivedAt, principal: undefined };
+  }
+
+  #refuseReading(
+    admission: Admission<Request>,
+    reading: Exclude<KeyReading, { kind: 'key' }>,
+  ): HttpAnswer {
+    switch (reading.kind) {
+      case 'none': {
+        const detail = 'send a key of your own in the Idempotency-Key header';
+        return this.#refuse(admission, 'key-missing', 'idempotency_key_missing', detail);
+      }
+      case 'invalid':
+        return this.#refuse(admission, 'key-invalid', 'idempotency_key_invalid', reading.reason);
+      case 'conflict':
+        return this.#refuse(admission, 'key-conflict', 'idempotency_key_invalid', reading.reason);
+    }
+  }
+
+  #refuse(
+    admission: Admission<Request>,
+    name: ProblemName,
+    event: HttpEventName,
+    detail: string,
+  ): HttpAnswer {
+    this.#emit(admission, event, PROBLEMS[name].status);
+    const { key } = admission;
+    return problemAnswer(name, this.settings.profile, key === '' ? { detail } : { detail, key });
+  }
+
+  #tell(
+    admission: Admission<Request>,
+    execution: Execution,
+    captured: Captured | null,
+    answer: HttpAnswer | null,
+  ): void {
+    const own = captured !== null && 'status' in captured ? captured.status : 0;
+    for (const name of tellExecution(execution, captured)) {
+      this.#emit(admission, name, answer?.status ?? own);
+    }
+  }
+
+  #emit(admission: Admission<Request>, name: HttpEventName, status: number): void {
+    const { log, mode } = this.settings;
+    if (log === null || mode === 'off') return;
+    const { facts, key, principal, arrivedAt } = admission;
+    const { method, route } = facts;
+    const elapsedMs = performance.now() - arrivedAt;
+    const named = key === '' ? undefined : key;
+    log(new HttpEvent(name, { method, route, status, mode, elapsedMs, key: named, principal }));
+  }
+}

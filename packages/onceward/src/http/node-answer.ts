@@ -1,0 +1,53 @@
+import type { ServerResponse } from 'node:http';
+import { type HttpAnswer, isBodiless } from './answer.ts';
+import type { HeaderList } from './header-list.ts';
+
+/** Sends an answer on Node's response, over whatever headers the framework has set before. */
+export function sendAnswer(response: ServerResponse, answer: HttpAnswer): void {
+  if (response.destroyed || response.headersSent) return;
+  const { status, headers, body } = answer;
+  const list = isBodiless(status) ? headers : headers.concat('content-length', String(body.length));
+  response.writeHead(status, list as string[]);
+  response.end(body.length === 0 ? undefined : body);
+}
+
+/** The headers that a handler has set, as a list. */
+export function headersOf(response: ServerResponse): HeaderList {
+  const list: string[] = [];
+  for (const name of response.getHeaderNames()) {
+    const value = response.getHeader(name);
+    if (Array.isArray(value)) for (const one of value) list.push(name, one);
+    else list.push(name, String(value));
+  }
+  return list;
+}
+
+/** The headers given to `writeHead`: pairs, names and values in turn, or an object. */
+export function applyHeaders(response: ServerResponse, headers: unknown): void {
+  if (Array.isArray(headers)) {
+    const list = headers.flat() as string[];
+    for (let i = 0; i < list.length; i += 2) response.removeHeader(String(list[i]));
+    for (let i = 0; i < list.length; i += 2) response.appendHeader(list[i]!, list[i + 1]!);
+  } else if (headers !== null && typeof headers === 'object') {
+    for (const [name, value] of Object.entries(headers)) {
+      if (value !== undefined) response.setHeader(name, value as string);
+    }
+  }
+}
+
+/** What describes a body that will not be sent after all. */
+const OF_THE_BODY = [
+  'content-type',
+  'content-length',
+  'content-encoding',
+  'content-disposition',
+  'transfer-encoding',
+  'etag',
+  'last-modified',
+  'location',
+  'set-cookie',
+];
+
+export function forgetBody(response: ServerResponse): void {
+  for (const name of OF_THE_BODY) response.removeHeader(name);
+}

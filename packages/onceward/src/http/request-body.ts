@@ -1,0 +1,123 @@
+import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
+import { NO_BYTES } from './answer.ts';
+
+export type RequestBody =
+  | Uint8Array
+  | 'too_large'
+  /** The client hung up before it had sent everything. */
+  | 'gone';
+
+/**
+ * Sees the bytes of a request without consuming them: every chunk is noted as Node pushes it into the stream, and
+ * whoever reads the stream, before or after, finds all of it. Install it before the first asynchronous step where
+ * the body may be consumed in between.
+ */
+export class BodyTap {
+  readonly #message: Readable & Pick<IncomingMessage, 'complete' | 'headers'>;
+  readonly #limit: number;
+  #chunks: Uint8Array[] = [];
+  #length = 0;
+  #state: 'open' | 'whole' | 'too_large' | 'gone' = 'open';
+  #wake: (() => void) | null = null;
+
+  constructor(message: IncomingMessage, limit: number) {
+    this.#message = message;
+    this.#limit = limit;
+    if (!hasBody(message)) {
+      this.#state = 'whole';
+      return;
+    }
+    if (Number(message.headers['content-length'] ?? 0) > limit) {
+      this.#state = 'too_large';
+      return;
+    }
+    this.#noteBuffered();
+    if (message.complete) this.#end('whole');
+    else this.#install();
+  }
+
+  /** All of the body. Waits for the rest of it, which is held in the stream meanwhile. */
+  async whole(): Promise<RequestBody> {
+    if (this.#state === 'open') {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+        // The stream may have stopped its socket when its buffer was full; `read` would leave it so.
+        this.#message._read(0);
+        this.#message.once('close', () => this.#end('gone'));
+      });
+    }
+    if (this.#state !== 'whole') return this.#state as 'too_large' | 'gone';
+    if (this.#chunks.length === 1) return this.#chunks[0]!;
+    return this.#chunks.length === 0 ? NO_BYTES : Buffer.concat(this.#chunks);
+  }
+
+  /** What came before us is in the stream's buffer: taken out, looked at and put back. */
+  #noteBuffered(): void {
+    if (this.#message.readableLength === 0) return;
+    const chunk = this.#message.read() as Uint8Array | null;
+    if (chunk === null) return;
+    this.#message.unshift(chunk);
+    this.#note(chunk);
+  }
+
+  #install(): void {
+    const message = this.#message;
+    const push = message.push;
+    message.push = (chunk: Uint8Array | string | null, encoding?: BufferEncoding): boolean => {
+      if (this.#state === 'open') {
+        if (chunk === null) this.#end('whole');
+        else this.#note(typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk);
+      }
+      const wantsMore = push.call(message, chunk, encoding);
+      // While someone waits for the whole, a full buffer must not stop the socket: the limit is ours.
+      return wantsMore || (this.#state === 'open' && this.#wake !== null);
+    };
+  }
+
+  #note(chunk: Uint8Array): void {
+    this.#length += chunk.length;
+    if (this.#length > this.#limit) this.#end('too_large');
+    else this.#chunks.push(chunk);
+  }
+
+  #end(state: 'whole' | 'too_large' | 'gone'): void {
+    if (this.#state !== 'open') return;
+    this.#state = state;
+    if (state !== 'whole') this.#chunks = [];
+    this.#wake?.();
+  }
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0';
+}
+
+/** A request whose body a parser may have read already. */
+export type ParsedRequest = IncomingMessage & { rawBody?: unknown; body?: unknown };
+
+/**
+ * The bytes to compare: the raw ones where they can be had. Of a body that a parser has consumed, what it kept in
+ * `rawBody`, and failing that its result, spelled out again: then two spellings of one value are the same request.
+ */
+export function bodyOf(request: ParsedRequest, limit: number): RequestBody | Promise<RequestBody> {
+  const { rawBody, body } = request;
+  if (typeof rawBody === 'string' || rawBody instanceof Uint8Array) return within(rawBody, limit);
+  if (request.readableDidRead || body !== undefined) return within(spell(body), limit);
+  return new BodyTap(request, limit).whole();
+}
+
+function spell(body: unknown): string | Uint8Array {
+  if (typeof body === 'string' || body instanceof Uint8Array) return body;
+  return body === undefined ? '' : JSON.stringify(body);
+}
+
+function within(raw: string | Uint8Array, limit: number): RequestBody {
+  const bytes = typeof raw === 'string' ? Buffer.from(raw) : raw;
+  return bytes.length > limit ? 'too_large' : bytes;
+}
+
+/** For `express.json({ verify: keepRawBody })` and its siblings: keeps the bytes for the comparison. */
+export function keepRawBody(request: IncomingMessage, _response: unknown, raw: Buffer): void {
+  (request as ParsedRequest).rawBody = raw;
+}

@@ -1,0 +1,29 @@
+import { hash } from 'node:crypto';
+import { OncewardError } from '../engine/errors.ts';
+import { LIMITS } from '../engine/input.ts';
+
+/**
+ * Whose operation, and on which route: `principal|METHOD /route`. The bar is escaped in the principal, so that no
+ * principal can spell its way into another's records. What is too long or not plain text is hashed.
+ */
+export function composeScope(principal: unknown, method: string, route: string): string {
+  if (typeof principal !== 'string' || principal === '') {
+    throw new OncewardError(
+      'ONCE_INVALID_INPUT',
+      'scopeFrom gave no scope; return a name for whoever is asking, such as the user or tenant id',
+    );
+  }
+  const whose = principal.replace(/[|%~]/g, escapeBar);
+  const scope = `${whose}|${method} ${route}`;
+  if (scope.length <= LIMITS.scope && /^[\x20-\x7e]*$/.test(scope)) return scope;
+  return `${fit(whose, 160)}|${method} ${fit(route, 300)}`;
+}
+
+function escapeBar(character: string): string {
+  return `%${character.charCodeAt(0).toString(16)}`;
+}
+
+function fit(text: string, longest: number): string {
+  if (text.length <= longest && /^[\x20-\x7e]*$/.test(text)) return text;
+  return `~${hash('sha256', text, 'hex')}`;
+}
