@@ -3,6 +3,7 @@ import { promises as fs } from 'node:fs';
 import { join } from 'node:path';
 import { StoreError } from '../engine/errors.ts';
 import type { DirectoryLock } from './file-system.ts';
+import { answersAt, type LivenessSocket, openLivenessSocket } from './liveness-socket.ts';
 
 /**
  * One process at a time may have a folder open.
@@ -13,7 +14,8 @@ import type { DirectoryLock } from './file-system.ts';
  * sees a higher one afterwards and steps back.
  *
  * A holder is named by process id, the start time of that process and the boot, so that a recycled id or a
- * rebooted machine does not keep a dead lock alive.
+ * rebooted machine does not keep a dead lock alive. A holder in another container, where the id means nothing, is asked
+ * through its socket.
  */
 const LOCK_NAME = /^lock\.(\d{1,15})$/;
 const RELEASED = 'released';
@@ -24,34 +26,44 @@ interface Holder {
   readonly startedAt: string;
   readonly boot: string;
   readonly namespace: string;
+  readonly socket: string | null;
 }
 
 /** What this process holds; its own live lock must also keep itself out. */
 const held = new Set<string>();
 
 export async function lockDirectory(directory: string): Promise<DirectoryLock> {
-  const self = await describeSelf();
-  const candidate = join(
-    directory,
-    `lock-candidate.${process.pid}.${randomBytes(6).toString('hex')}`,
-  );
-  await fs.writeFile(candidate, JSON.stringify(self), { flag: 'wx', mode: 0o600 });
+  const unique = `${process.pid}.${randomBytes(6).toString('hex')}`;
+  const candidate = join(directory, `lock-candidate.${unique}`);
+  // It must answer before anyone can see the lock.
+  const socket = await openLivenessSocket(directory, `lock-holder.${unique}`);
   try {
-    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-      const highest = await findHighest(directory);
-      if (highest > 0) await assertGone(join(directory, `lock.${highest}`), self);
-      const own = join(directory, `lock.${highest + 1}`);
-      if (!(await linkIfAbsent(candidate, own))) continue;
-      if ((await findHighest(directory)) !== highest + 1) {
-        await fs.rm(own, { force: true });
-        continue;
-      }
-      held.add(own);
-      await removeLower(directory, highest + 1);
-      return { release: () => release(own) };
-    }
+    const self = await describeSelf(socket?.name ?? null);
+    await fs.writeFile(candidate, JSON.stringify(self), { flag: 'wx', mode: 0o600 });
+    const own = await takeLock(directory, candidate, self);
+    return { release: () => release(own, socket) };
+  } catch (error) {
+    await socket?.close();
+    throw error;
   } finally {
     await fs.rm(candidate, { force: true });
+  }
+}
+
+async function takeLock(directory: string, candidate: string, self: Holder): Promise<string> {
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    const highest = await findHighest(directory);
+    const before = highest > 0 ? await findGone(directory, `lock.${highest}`, self) : null;
+    const own = join(directory, `lock.${highest + 1}`);
+    if (!(await linkIfAbsent(candidate, own))) continue;
+    if ((await findHighest(directory)) !== highest + 1) {
+      await fs.rm(own, { force: true });
+      continue;
+    }
+    held.add(own);
+    await removeLower(directory, highest + 1);
+    if (before?.socket) await fs.rm(join(directory, before.socket), { force: true });
+    return own;
   }
   throw locked(
     directory,
@@ -59,12 +71,13 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
   );
 }
 
-async function release(own: string): Promise<void> {
+async function release(own: string, socket: LivenessSocket | null): Promise<void> {
   if (!held.delete(own)) return;
   // Replaced in one step, so that nobody reads half a word.
   const released = `${own}.released`;
   await fs.writeFile(released, RELEASED, { mode: 0o600 });
   await fs.rename(released, own);
+  await socket?.close();
 }
 
 async function findHighest(directory: string): Promise<number> {
@@ -93,22 +106,29 @@ async function linkIfAbsent(existing: string, path: string): Promise<boolean> {
   }
 }
 
-async function assertGone(path: string, self: Holder): Promise<void> {
+/** The holder of a lock that is gone, if it left its name; rejects if it is not gone. */
+async function findGone(directory: string, name: string, self: Holder): Promise<Holder | null> {
+  const path = join(directory, name);
   const text = await readIfPresent(path);
-  if (text === null || text === RELEASED) return;
+  if (text === null || text === RELEASED) return null;
   if (held.has(path)) throw locked(path, 'this process already has it open');
   const holder = parseHolder(text);
   // A lock file is linked only when it is complete: one that cannot be read was damaged, and proves no holder.
-  if (holder === null || holder.boot !== self.boot) return;
+  if (holder === null || holder.boot !== self.boot) return holder;
   if (holder.namespace !== self.namespace) {
-    throw locked(
-      path,
-      `process ${holder.pid} of another container has it; once that container is gone, remove this file`,
-    );
-  }
-  if ((await startTimeOf(holder.pid)) === holder.startedAt) {
+    await assertGoneElsewhere(directory, path, holder);
+  } else if ((await startTimeOf(holder.pid)) === holder.startedAt) {
     throw locked(path, `process ${holder.pid} has it open`);
   }
+  return holder;
+}
+
+async function assertGoneElsewhere(directory: string, path: string, holder: Holder): Promise<void> {
+  const who = `process ${holder.pid} of another container`;
+  if (holder.socket === null) {
+    throw locked(path, `${who} has it; once that container is gone, remove this file`);
+  }
+  if (await answersAt(directory, holder.socket)) throw locked(path, `${who} has it open`);
 }
 
 function locked(path: string, why: string): StoreError {
@@ -119,20 +139,22 @@ function parseHolder(text: string): Holder | null {
   try {
     const value: unknown = JSON.parse(text);
     if (typeof value !== 'object' || value === null) return null;
-    const { pid, startedAt, boot, namespace } = value as Record<string, unknown>;
+    const { pid, startedAt, boot, namespace, socket } = value as Record<string, unknown>;
     if (typeof pid !== 'number' || typeof startedAt !== 'string') return null;
     if (typeof boot !== 'string' || typeof namespace !== 'string') return null;
-    return { pid, startedAt, boot, namespace };
+    // It is joined to the folder's path, so it must be nothing but a name.
+    const isName = typeof socket === 'string' && /^lock-holder\.[\w.]+$/.test(socket);
+    return { pid, startedAt, boot, namespace, socket: isName ? socket : null };
   } catch {
     return null;
   }
 }
 
-async function describeSelf(): Promise<Holder> {
+async function describeSelf(socket: string | null): Promise<Holder> {
   const boot = (await readIfPresent('/proc/sys/kernel/random/boot_id')) ?? '';
   const namespace = await fs.readlink('/proc/self/ns/pid').catch(() => '');
   const startedAt = (await startTimeOf(process.pid)) ?? '';
-  return { pid: process.pid, startedAt, boot: boot.trim(), namespace };
+  return { pid: process.pid, startedAt, boot: boot.trim(), namespace, socket };
 }
 
 /** When the process started, in ticks since boot; `null` if there is no such process. */

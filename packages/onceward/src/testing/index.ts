@@ -1,3 +1,4 @@
+export { type DiskFaults, type DiskOperation, PowerCutDisk } from './power-cut-disk.ts';
 export {
   type OpenedStore,
   type StoreLaw,

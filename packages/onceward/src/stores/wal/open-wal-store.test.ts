@@ -56,6 +56,21 @@ describe('opening a wal store', () => {
     await (await openWalStore({ directory: join(folder, 'c', 'd', 'e') })).close();
   });
 
+  it('[E4] wakes who waits for a record that a sweep forgets', async () => {
+    const store = await openWalStore({ directory: folder });
+    const id = { scope: 's', key: 'k' };
+    const next = { bytes: new Uint8Array(1), state: 'committed', dueAt: 5 } as const;
+    const result = await store.swap(id, null, next);
+    const waiting = store.changed(
+      id,
+      result.won ? result.revision : 0,
+      new AbortController().signal,
+    );
+    expect(await store.forgetDue(5, 10)).toBe(1);
+    await waiting;
+    await store.close();
+  });
+
   it('[E9] refuses ids that it could not keep apart, and ids that are too long', async () => {
     const store = await openWalStore({ directory: folder });
     const next = { bytes: new Uint8Array(1), state: 'pending', dueAt: null } as const;

@@ -122,16 +122,43 @@ describe('the lock of a store', () => {
     }
   });
 
+  it('[E1] is held by a process of another container for as long as that lives', async () => {
+    const holder = start('elsewhere');
+    expect(await holder.first).toMatch(/^open /);
+    const [name = ''] = (await readdir(directory)).filter((one) => /^lock\.\d+$/.test(one));
+    const lock = JSON.parse(await readFile(join(directory, name), 'utf8')) as object;
+    // Its process id now says nothing to us: neither that it lives nor that it does not.
+    const elsewhere = { ...lock, namespace: 'pid:[1]', pid: 999_999_999 };
+    await writeFile(join(directory, name), JSON.stringify(elsewhere));
+    await expect(openWalStore({ directory })).rejects.toMatchObject({ code: 'ONCE_STORE_LOCKED' });
+    await kill(holder.child);
+    await (await openWalStore({ directory })).close();
+    const left = (await readdir(directory)).filter((one) => one.startsWith('lock'));
+    expect(left).toHaveLength(1);
+  });
+
+  it('[E1] works in folders whose path is longer than a socket may have', async () => {
+    const deep = join(directory, 'deep'.repeat(20), 'deeper'.repeat(20));
+    const store = await openWalStore({ directory: deep });
+    await expect(openWalStore({ directory: deep })).rejects.toMatchObject({
+      code: 'ONCE_STORE_LOCKED',
+    });
+    await store.close();
+    await (await openWalStore({ directory: deep })).close();
+    const left = (await readdir(deep)).filter((one) => one.startsWith('lock'));
+    expect(left).toHaveLength(1);
+  });
+
   it('[E1] is not held by a process id that now belongs to somebody else', async () => {
     await (await openWalStore({ directory })).close();
-    const [name = ''] = (await readdir(directory)).filter((one) => one.startsWith('lock.'));
+    const [name = ''] = (await readdir(directory)).filter((one) => /^lock\.\d+$/.test(one));
     const boot = process.platform === 'linux' ? await bootId() : '';
     const namespace = process.platform === 'linux' ? await pidNamespace() : '';
     const recycled = { pid: process.ppid, startedAt: '1', boot, namespace };
     await writeFile(join(directory, name), JSON.stringify(recycled));
     await (await openWalStore({ directory })).close();
     const rebooted = { ...recycled, pid: process.pid, boot: 'another boot' };
-    const [current = ''] = (await readdir(directory)).filter((one) => one.startsWith('lock.'));
+    const [current = ''] = (await readdir(directory)).filter((one) => /^lock\.\d+$/.test(one));
     await writeFile(join(directory, current), JSON.stringify(rebooted));
     await (await openWalStore({ directory })).close();
   });

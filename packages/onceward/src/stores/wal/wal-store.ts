@@ -182,12 +182,12 @@ export class WalStore implements RecordStore {
     return rows.length;
   }
 
-  changed(id: OperationId, seen: Revision, signal: AbortSignal): Promise<void> {
-    if (this.#closing || signal.aborted) return Promise.resolve();
+  async changed(id: OperationId, seen: Revision, signal: AbortSignal): Promise<void> {
+    if (this.#closing || signal.aborted) return;
     this.#table.id.load(id);
     const row = this.#find(null);
-    if (row < 0 || this.#table.index.revision(row) !== seen) return Promise.resolve();
-    return this.#watchers.watch(id, signal);
+    if (row < 0 || this.#table.index.revision(row) !== seen) return;
+    await this.#watchers.watch(id, signal);
   }
 
   /** Writes what is under way, then lets go of the folder. */
@@ -198,7 +198,7 @@ export class WalStore implements RecordStore {
 
   async #close(): Promise<void> {
     await this.#reclaimer.stop();
-    this.#watchers.wakeAll();
+    this.#watchers.wake(null);
     await this.#log.close();
   }
 

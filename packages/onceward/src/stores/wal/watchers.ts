@@ -21,12 +21,11 @@ export class Watchers {
     });
   }
 
-  wake(id: OperationId): void {
-    if (this.#byName.size > 0) this.#settle(nameOf(id));
-  }
-
-  wakeAll(): void {
-    for (const name of [...this.#byName.keys()]) this.#settle(name);
+  /** `null` wakes all. */
+  wake(id: OperationId | null): void {
+    if (this.#byName.size === 0) return;
+    const names = id ? [nameOf(id)] : [...this.#byName.keys()];
+    for (const name of names) this.#settle(name);
   }
 
   #settle(name: string): void {

@@ -20,7 +20,8 @@ export interface WriteRoom {
   readonly table: RecordTable;
   /** The writes under way, by row: nobody acts on a row that has one. */
   readonly flights: Map<number, Flight>;
-  wake(id: OperationId): void;
+  /** Tells those who wait for this record; `null`: for any, as it is not known whose records have changed. */
+  wake(id: OperationId | null): void;
   /** An entry became durable in this segment. */
   landed(segment: number): void;
 }
@@ -189,7 +190,7 @@ export class ForgetFlight extends Flight {
     }
     this.end();
     this.#resolve(sequence);
-    if (this.#id) this.#room.wake(this.#id);
+    this.#room.wake(this.#id);
   }
 
   failed(error: StoreError): void {
