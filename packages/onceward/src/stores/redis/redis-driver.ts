@@ -68,7 +68,14 @@ async function openNodeRedis(
   // Errors also reject the calls they concern; without a listener they would end the process.
   client.on('error', () => events.closed());
   client.on('end', () => events.closed());
-  await client.connect();
+  const close = () => {
+    try {
+      client.destroy();
+    } catch {
+      // It is closed already.
+    }
+  };
+  await within(connectTimeout, client.connect(), close);
   return {
     send: (command, ...args) => client.sendCommand([command, ...args], AS_BYTES) as Promise<Reply>,
     async subscribe(channel) {
@@ -77,13 +84,7 @@ async function openNodeRedis(
     async unsubscribe(channel) {
       await client.unsubscribe(channel);
     },
-    close() {
-      try {
-        client.destroy();
-      } catch {
-        // It is closed already.
-      }
-    },
+    close,
   };
 }
 
@@ -104,7 +105,7 @@ async function openIoRedis(
   client.on('error', () => {});
   client.on('end', () => events.closed());
   client.on('message', (channel) => events.message(String(channel)));
-  await client.connect();
+  await within(connectTimeout, client.connect(), () => client.disconnect());
   return {
     send: (command, ...args) => client.callBuffer(command, ...args) as Promise<Reply>,
     async subscribe(channel) {
@@ -115,4 +116,24 @@ async function openIoRedis(
     },
     close: () => client.disconnect(),
   };
+}
+
+/** Drivers bound the time to connect, but not the greeting that follows; a silent server would hold it for ever. */
+async function within(
+  ms: number,
+  connecting: Promise<unknown>,
+  abandon: () => void,
+): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLate = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no greeting within ${ms} ms`)), ms);
+  });
+  try {
+    await Promise.race([connecting, tooLate]);
+  } catch (error) {
+    abandon();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
 }
