@@ -1,4 +1,5 @@
 import { benchEngine } from './engine/bench-engine.ts';
+import { benchHttp } from './http/bench-http.ts';
 import type { Report } from './report.ts';
 
 export interface BenchOptions {
@@ -7,4 +8,4 @@ export interface BenchOptions {
 
 export type Bench = (report: Report, options: BenchOptions) => Promise<void>;
 
-export const benches: Readonly<Record<string, Bench>> = { engine: benchEngine };
+export const benches: Readonly<Record<string, Bench>> = { engine: benchEngine, http: benchHttp };
