@@ -1,4 +1,5 @@
 import type { ClientTimer, ClientWorld } from 'onceward/client';
+import { sha256Hex } from 'onceward/keys';
 
 /** Random numbers from a seed: the whole history of a run follows from it. */
 export class Dice {
@@ -100,6 +101,7 @@ export function lifeWorld(
     elapsed: () => time.now,
     random: () => dice.roll(),
     randomBytes: (length) => Uint8Array.from({ length }, () => dice.between(0, 255)),
+    digest: async (text) => sha256Hex(text),
     startTimer: (ms, callback) =>
       time.after(ms, () => {
         if (isAlive()) callback();

@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { Breakers, CircuitBreaker } from './circuit-breaker.ts';
 import { realWorld } from './client-world.ts';
 
+const GONE = { kind: 'unreachable', reason: '', ran: 'unknown' } as const;
+
 function clockwork() {
   let now = 0;
   const world = { ...realWorld, elapsed: () => now };
@@ -11,7 +13,7 @@ function clockwork() {
 function fail(breaker: CircuitBreaker, times: number): void {
   for (let i = 0; i < times; i += 1) {
     expect(breaker.admit()).toBe(0);
-    breaker.failed();
+    breaker.report(GONE);
   }
 }
 
@@ -21,7 +23,7 @@ describe('circuit breaker', () => {
     const breaker = new CircuitBreaker(world);
     fail(breaker, 9);
     expect(breaker.admit()).toBe(0);
-    breaker.failed();
+    breaker.report(GONE);
     expect(breaker.admit()).toBe(60_000);
     pass(59_999);
     expect(breaker.admit()).toBe(1);
@@ -36,16 +38,16 @@ describe('circuit breaker', () => {
       fail(breaker, 1);
       pass(6_700);
     }
-    expect(breaker.open).toBe(false);
+    expect(breaker.admit()).toBe(0);
   });
 
   it('[C5] an answer closes it and forgets the failures', () => {
     const { world } = clockwork();
     const breaker = new CircuitBreaker(world);
     fail(breaker, 9);
-    breaker.succeeded();
+    breaker.report({ kind: 'done' });
     fail(breaker, 9);
-    expect(breaker.open).toBe(false);
+    expect(breaker.admit()).toBe(0);
   });
 
   it('[C5] after the minute one attempt goes ahead, and decides for the others', () => {
@@ -55,11 +57,11 @@ describe('circuit breaker', () => {
     pass(60_000);
     expect(breaker.admit()).toBe(0);
     expect(breaker.admit()).toBeGreaterThan(0);
-    breaker.failed();
+    breaker.report(GONE);
     expect(breaker.admit()).toBe(60_000);
     pass(60_000);
     expect(breaker.admit()).toBe(0);
-    breaker.succeeded();
+    breaker.report({ kind: 'done' });
     expect(breaker.admit()).toBe(0);
     expect(breaker.admit()).toBe(0);
   });
@@ -70,8 +72,17 @@ describe('circuit breaker', () => {
     fail(breaker, 10);
     pass(60_000);
     expect(breaker.admit()).toBe(0);
-    breaker.abandoned();
+    breaker.report({ kind: 'aborted' });
     expect(breaker.admit()).toBe(0);
+  });
+
+  it('[C5] a server that says no, or not now, is not a server that failed', () => {
+    const breaker = new CircuitBreaker(clockwork().world);
+    const busy = { kind: 'transient', reason: 'HTTP 429', ran: 'no', retryAfterMs: null } as const;
+    for (let i = 0; i < 30; i += 1) breaker.report(i % 2 ? busy : { kind: 'refused', reason: '' });
+    expect(breaker.admit()).toBe(0);
+    for (let i = 0; i < 10; i += 1) breaker.report({ ...busy, reason: 'HTTP 503: down' });
+    expect(breaker.admit()).toBeGreaterThan(0);
   });
 
   it('[C5] one server that is down does not silence another', () => {

@@ -1,4 +1,5 @@
 import { type ClientWorld, MINUTE } from './client-world.ts';
+import type { Verdict } from './verdict.ts';
 
 export interface BreakerPolicy {
   /** So many failures within the window open the circuit. */
@@ -40,19 +41,21 @@ export class CircuitBreaker {
     return 0;
   }
 
-  get open(): boolean {
-    return this.#openUntil !== null;
+  /**
+   * What came of an admitted attempt. A server that is gone or broken counts as a failure, one that says no
+   * does not; `null` and an abort tell nothing.
+   */
+  report(verdict: Verdict | null): void {
+    if (verdict === null || verdict.kind === 'aborted') this.#probing = false;
+    else if (isServerFault(verdict)) this.#failed(this.#world.elapsed());
+    else {
+      this.#failedAt = [];
+      this.#openUntil = null;
+      this.#probing = false;
+    }
   }
 
-  /** The server answered, whatever it said. */
-  succeeded(): void {
-    this.#failedAt = [];
-    this.#openUntil = null;
-    this.#probing = false;
-  }
-
-  failed(): void {
-    const now = this.#world.elapsed();
+  #failed(now: number): void {
     if (this.#openUntil !== null) {
       if (this.#probing) this.#openFrom(now);
       return;
@@ -60,11 +63,6 @@ export class CircuitBreaker {
     this.#failedAt = this.#failedAt.filter((at) => now - at < this.#policy.windowMs);
     this.#failedAt.push(now);
     if (this.#failedAt.length >= this.#policy.failures) this.#openFrom(now);
-  }
-
-  /** The attempt ended without telling anything about the server, such as one the caller took back. */
-  abandoned(): void {
-    this.#probing = false;
   }
 
   #openFrom(now: number): void {
@@ -87,7 +85,7 @@ export class Breakers {
 
   for(url: string): CircuitBreaker {
     // A relative address belongs to the page's own server.
-    const origin = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i.exec(url)?.[0].toLowerCase() ?? '';
+    const origin = /^\w+:\/\/[^/?#]+/.exec(url)?.[0].toLowerCase() ?? '';
     let breaker = this.#byOrigin.get(origin);
     if (breaker === undefined) {
       breaker = new CircuitBreaker(this.#world, this.#policy);
@@ -95,4 +93,9 @@ export class Breakers {
     }
     return breaker;
   }
+}
+
+function isServerFault(verdict: Verdict): boolean {
+  const isBroken = verdict.kind === 'transient' && verdict.reason.startsWith('HTTP 5');
+  return verdict.kind === 'unreachable' || isBroken;
 }

@@ -1,4 +1,4 @@
-import { mintUuid, type RandomBytes } from '../keys/index.ts';
+import { mintUuid, type RandomBytes, toHex } from '../keys/index.ts';
 
 /** Everything the client may know of the outside. A simulation brings its own, so that one seed gives one history. */
 export interface ClientWorld {
@@ -9,6 +9,8 @@ export interface ClientWorld {
   /** Uniform in [0, 1). Used for jitter. */
   random(): number;
   randomBytes: RandomBytes;
+  /** Equal texts give equal digests, others do not: SHA-256 in hexadecimal, or the text itself. */
+  digest(text: string): Promise<string>;
   startTimer(ms: number, callback: () => void): ClientTimer;
 }
 
@@ -26,6 +28,12 @@ export const realWorld: ClientWorld = {
   elapsed: () => performance.now(),
   random: () => Math.random(),
   randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
+  async digest(text) {
+    // Pages that were not loaded over TLS have no digests; what is compared is then simply longer.
+    if (crypto.subtle === undefined) return text;
+    const bytes = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text));
+    return toHex(new Uint8Array(bytes));
+  },
   startTimer(ms, callback) {
     const timer = setTimeout(callback, ms);
     return { cancel: () => clearTimeout(timer) };
@@ -34,6 +42,24 @@ export const realWorld: ClientWorld = {
 
 export function mintKey(world: ClientWorld): string {
   return mintUuid(world.randomBytes);
+}
+
+/** Runs `work` with a signal that is also aborted when `ms` have passed. */
+export async function withDeadline<T>(
+  world: ClientWorld,
+  ms: number,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const deadline = new AbortController();
+  const timer = world.startTimer(ms, () =>
+    deadline.abort(new DOMException('no answer in time', 'TimeoutError')),
+  );
+  try {
+    return await work(AbortSignal.any([signal, deadline.signal]));
+  } finally {
+    timer.cancel();
+  }
 }
 
 /** Settles after `ms`, or as soon as the signal is aborted; the caller looks at the signal. */

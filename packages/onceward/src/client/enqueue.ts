@@ -1,5 +1,5 @@
 import { ClientError } from './client-error.ts';
-import { type ClientWorld, pause } from './client-world.ts';
+import type { ClientWorld } from './client-world.ts';
 import {
   type FailedOperation,
   layout,
@@ -11,7 +11,7 @@ import {
 } from './operation.ts';
 import { forgetKeys, type OperationBook } from './operation-book.ts';
 import type { Change } from './outbox-storage.ts';
-import { invalid } from './request-intake.ts';
+import { fingerprintOf, invalid } from './request-intake.ts';
 import { FRESH } from './transition.ts';
 
 /** What is to be queued, checked and with its keys. */
@@ -20,10 +20,13 @@ export interface Intent {
   readonly label: string | null;
   readonly group: boolean;
   readonly steps: readonly Step[];
-  readonly hash: string;
   /** The same payload under another key is caught if it was queued within this time. */
   readonly catchWithinMs: number | null;
   readonly coalesce: string | null;
+}
+
+interface HashedIntent extends Intent {
+  readonly hash: string;
 }
 
 export interface Queued {
@@ -75,59 +78,50 @@ export class Enqueuer {
     this.#writing = true;
     // Gives the callers of the same turn the time to join.
     await Promise.resolve();
-    while (this.#pending.length > 0) {
-      const batch = this.#pending.splice(0, MOST_AT_ONCE);
-      try {
-        const queued = await this.#write(batch.map(({ intent }) => intent));
-        batch.forEach(({ resolve, reject }, i) => {
-          const one = queued[i] as Queued | ClientError;
-          if (one instanceof ClientError) reject(one);
-          else resolve(one);
-        });
-      } catch (error) {
-        if (batch.length === 1) batch[0]?.reject(error);
-        // One that is too large must not take the others down with it.
-        else for (const one of batch) await this.#writeAlone(one);
-      }
-    }
+    while (this.#pending.length > 0) await this.#writeBatch(this.#pending.splice(0, MOST_AT_ONCE));
     this.#writing = false;
   }
 
-  async #writeAlone(one: PendingIntent): Promise<void> {
+  async #writeBatch(batch: readonly PendingIntent[]): Promise<void> {
     try {
-      const [queued] = await this.#write([one.intent]);
-      if (queued instanceof ClientError) one.reject(queued);
-      else one.resolve(queued as Queued);
+      const queued = await this.#write(
+        await Promise.all(batch.map((one) => this.#hash(one.intent))),
+      );
+      batch.forEach(({ resolve, reject }, i) => {
+        const one = queued[i] as Queued | ClientError;
+        if (one instanceof ClientError) reject(one);
+        else resolve(one);
+      });
     } catch (error) {
-      one.reject(error);
+      if (batch.length === 1) batch[0]?.reject(error);
+      // One that is too large must not take the others down with it.
+      else for (const one of batch) await this.#writeBatch([one]);
     }
   }
 
+  async #hash(intent: Intent): Promise<HashedIntent> {
+    const requests = intent.steps.map((step) => step.request);
+    return { ...intent, hash: await fingerprintOf(requests, this.#world) };
+  }
+
   /** Tries until no other tab comes between the look and the swap. */
-  async #write(intents: readonly Intent[]): Promise<(Queued | ClientError)[]> {
+  async #write(intents: readonly HashedIntent[]): Promise<(Queued | ClientError)[]> {
     for (let tries = 1; tries <= MOST_TRIES; tries += 1) {
       const draft = await this.#draft(intents);
       if (draft.changes.length === 0) return draft.queued;
       try {
         if (await this.#book.swap(draft.changes)) return draft.queued;
       } catch (error) {
-        if (await this.#isStored(draft)) return draft.queued;
+        // A write that failed may still have been made: then its keys are known by now.
+        const again = await this.#draft(intents).catch(() => null);
+        if (again?.changes.length === 0) return draft.queued;
         throw error;
       }
-      await pause(this.#world, Math.ceil(this.#world.random() * Math.min(50, tries)));
     }
     throw new ClientError('STORAGE_FAILED', 'other tabs kept changing the outbox');
   }
 
-  /** A write that failed may still have been made; sending it twice under two ids would be ours to answer for. */
-  async #isStored({ queued }: Draft): Promise<boolean> {
-    const added = queued.find((one) => !(one instanceof ClientError) && one.status === 'queued');
-    if (added === undefined) return false;
-    const found = await this.#book.find((added as Queued).id).catch(() => null);
-    return found !== null && keyOf(found) === (added as Queued).key;
-  }
-
-  async #draft(intents: readonly Intent[]): Promise<Draft> {
+  async #draft(intents: readonly HashedIntent[]): Promise<Draft> {
     const known = await this.#lookUp(intents);
     const position = known.position;
     let last = position?.last ?? 0;
@@ -152,7 +146,7 @@ export class Enqueuer {
   }
 
   /** Everything the intents could meet, read in two rounds. */
-  async #lookUp(intents: readonly Intent[]): Promise<Known> {
+  async #lookUp(intents: readonly HashedIntent[]): Promise<Known> {
     const places = intents.flatMap(placesOf);
     const [position, ...pointers] = await this.#book.storage.read([layout.position, ...places]);
     const ids = new Map<string, string>();
@@ -195,7 +189,7 @@ class Known {
   }
 
   /** The answer for an intent that was here before; `null` if it is new. */
-  seenBefore(intent: Intent, now: number): Queued | ClientError | null {
+  seenBefore(intent: HashedIntent, now: number): Queued | ClientError | null {
     const sameKey = this.#at(layout.key(firstKey(intent)));
     if (sameKey !== null) {
       return sameKey.fingerprint === intent.hash
@@ -232,7 +226,7 @@ function hasNotHappened(operation: Operation): operation is FailedOperation {
   return operation.state === 'failed' && operation.outcome !== 'unknown';
 }
 
-function newOperation(intent: Intent, id: string, now: number): WaitingOperation {
+function newOperation(intent: HashedIntent, id: string, now: number): WaitingOperation {
   const { lane, label, group, steps, hash, coalesce } = intent;
   const kept = { id, lane, label, group, steps, coalesce, fingerprint: hash };
   const start = {
@@ -245,7 +239,7 @@ function newOperation(intent: Intent, id: string, now: number): WaitingOperation
   return { state: 'waiting', ...kept, ...start, ...FRESH };
 }
 
-function addition(operation: WaitingOperation, intent: Intent): Change[] {
+function addition(operation: WaitingOperation, intent: HashedIntent): Change[] {
   const pointer: Pointer = { version: 1, id: operation.id, at: operation.createdAt };
   return [
     { key: layout.waiting + operation.id, expected: null, next: operation },
@@ -254,7 +248,7 @@ function addition(operation: WaitingOperation, intent: Intent): Change[] {
 }
 
 /** Where others will look to find out whether this one is here. */
-function placesOf({ lane, steps, hash, catchWithinMs, coalesce }: Intent): string[] {
+function placesOf({ lane, steps, hash, catchWithinMs, coalesce }: HashedIntent): string[] {
   const places = [layout.key(steps[0]?.key ?? '')];
   if (catchWithinMs !== null) places.push(layout.fingerprint(hash));
   if (coalesce !== null) places.push(layout.coalesce(lane, coalesce));

@@ -1,5 +1,5 @@
 import { type ClientWorld, mintKey } from './client-world.ts';
-import type { Step } from './operation.ts';
+import { newStep, type Step } from './operation.ts';
 import { invalid, type OutboxRequest, takeRequest } from './request-intake.ts';
 
 /** One operation of a group, with what takes it back. */
@@ -18,12 +18,7 @@ export function takeGroup(given: readonly GroupStep[], key: string, world: Clien
     if (undo === undefined && i < given.length - 1) {
       throw invalid(`step ${i} has no undo, and steps follow it that may be refused`);
     }
-    return {
-      key: i === 0 ? key : mintKey(world),
-      request: takeRequest(request),
-      undo: undo === undefined ? null : { key: mintKey(world), request: takeRequest(undo) },
-      answer: null,
-      undone: false,
-    };
+    const back = undo && { key: mintKey(world), request: takeRequest(undo) };
+    return newStep(i === 0 ? key : mintKey(world), takeRequest(request), back);
   });
 }

@@ -1,11 +1,11 @@
 import { type BreakerPolicy, Breakers } from './circuit-breaker.ts';
 import { ClientError } from './client-error.ts';
-import { type ClientWorld, mintKey, pause, realWorld } from './client-world.ts';
+import { type ClientWorld, mintKey, pause, realWorld, withDeadline } from './client-world.ts';
 import { backoffMs, RETRY_DEFAULTS, type RetryPolicy } from './retry-policy.ts';
 import { type Answer, judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';
 
 export const KEY_HEADER = 'Idempotency-Key';
-const KEY_HEADERS = [KEY_HEADER, 'X-Idempotency-Key'];
+const OTHER_KEY_HEADER = 'X-Idempotency-Key';
 
 export interface IdempotentFetchOptions {
   readonly fetch?: typeof fetch;
@@ -50,10 +50,7 @@ export function replayInfo(response: Response): ReplayInfo {
 export function readReplay(headers: Headers): { replayed: boolean; replayCount: number } {
   const replayed = headers.get('idempotency-replayed') === 'true';
   const count = Number(headers.get('idempotency-replay-count'));
-  return {
-    replayed,
-    replayCount: replayed ? (Number.isSafeInteger(count) && count > 0 ? count : 1) : 0,
-  };
+  return { replayed, replayCount: replayed ? count || 1 : 0 };
 }
 
 /**
@@ -80,9 +77,11 @@ export function idempotentFetch(options: IdempotentFetchOptions = {}): Idempoten
     const request = new Request(input, plain);
     if (!methods.has(request.method)) return send(request);
 
-    const key = idempotencyKey ?? givenKey(request.headers) ?? mintKey(world);
-    for (const name of KEY_HEADERS) request.headers.delete(name);
-    request.headers.set(KEY_HEADER, key);
+    const { headers } = request;
+    const given = idempotencyKey ?? headers.get(KEY_HEADER) ?? headers.get(OTHER_KEY_HEADER);
+    const key = given ?? mintKey(world);
+    headers.delete(OTHER_KEY_HEADER);
+    headers.set(KEY_HEADER, key);
     const breaker = breakers.for(request.url);
     let refreshed = false;
 
@@ -91,15 +90,13 @@ export function idempotentFetch(options: IdempotentFetchOptions = {}): Idempoten
       if (awayMs > 0) throw circuitOpen(request.url, awayMs);
       const { response, error, verdict } = await tryOnce(send, request, policy, world);
       if (response !== null) known.set(response, { key, attempts: attempt });
-      if (verdict.kind === 'aborted') breaker.abandoned();
-      else if (isServerFault(verdict)) breaker.failed();
-      else breaker.succeeded();
+      breaker.report(verdict);
 
       if (verdict.kind === 'unauthorized' && !refreshed) {
         refreshed = true;
-        const headers = (await options.refreshAuth?.()) ?? null;
-        if (headers !== null) {
-          for (const [name, value] of Object.entries(headers)) request.headers.set(name, value);
+        const fresh = await options.refreshAuth?.();
+        if (fresh) {
+          for (const [name, value] of Object.entries(fresh)) headers.set(name, value);
           continue;
         }
       }
@@ -128,19 +125,14 @@ async function tryOnce(
   policy: RetryPolicy,
   world: ClientWorld,
 ): Promise<Tried> {
-  const deadline = new AbortController();
-  const timer = world.startTimer(policy.timeoutMs, () =>
-    deadline.abort(new DOMException('no answer in time', 'TimeoutError')),
-  );
   try {
-    const signal = AbortSignal.any([request.signal, deadline.signal]);
-    const response = await send(new Request(request.clone(), { signal }));
-    const verdict = judgeAnswer(await readForVerdict(response), world.now());
-    return { response, error: null, verdict };
+    return await withDeadline(world, policy.timeoutMs, request.signal, async (signal) => {
+      const response = await send(new Request(request.clone(), { signal }));
+      const verdict = judgeAnswer(await readForVerdict(response), world.now());
+      return { response, error: null, verdict };
+    });
   } catch (error) {
     return { response: null, error, verdict: judgeFailure(error, request.signal) };
-  } finally {
-    timer.cancel();
   }
 }
 
@@ -175,22 +167,6 @@ function nextPause(
 
 function bounded(waitMs: number, policy: RetryPolicy): number | null {
   return waitMs <= policy.longestRetryAfterMs ? waitMs : null;
-}
-
-/** Whether the breaker should count it: a server that is gone or broken, not one that says no. */
-export function isServerFault(verdict: Verdict): boolean {
-  return (
-    verdict.kind === 'unreachable' ||
-    (verdict.kind === 'transient' && verdict.reason.startsWith('HTTP 5'))
-  );
-}
-
-function givenKey(headers: Headers): string | null {
-  for (const name of KEY_HEADERS) {
-    const key = headers.get(name);
-    if (key !== null) return key;
-  }
-  return null;
 }
 
 function circuitOpen(url: string, retryAfterMs: number): ClientError {

@@ -12,7 +12,8 @@ export { CLIENT_ERRORS, ClientError, type ClientErrorCode } from './client-error
 export { type ClientTimer, type ClientWorld, realWorld } from './client-world.ts';
 export { alwaysOnline, browserConnectivity, type Connectivity } from './connectivity.ts';
 export type { Queued } from './enqueue.ts';
-export type { FailedOperations, ImportReport } from './failed-operations.ts';
+export type { FailedOperations } from './failed-operations.ts';
+export { exportFailed, type ImportReport, importFailed } from './failed-transfer.ts';
 export type { GroupStep } from './group-intake.ts';
 export { RETENTION_DEFAULTS, type Retention } from './housekeeping.ts';
 export {

@@ -3,12 +3,15 @@ import {
   type DoneOperation,
   type FailedOperation,
   layout,
+  newStep,
   type Operation,
   type Pointer,
   type WaitingOperation,
 } from './operation.ts';
-import type { Change, OutboxStorage } from './outbox-storage.ts';
-import type { Next } from './transition.ts';
+import type { Change, OutboxStorage, RangedEntry } from './outbox-storage.ts';
+import { FRESH, fail, type Next } from './transition.ts';
+
+const PAGE = 100;
 
 /** What the storage says, in the outbox's own words. Every change of state is one swap. */
 export class OperationBook {
@@ -56,12 +59,17 @@ export class OperationBook {
     }
   }
 
-  async *all<T extends Operation | Pointer>(prefix: string, pageSize = 100): AsyncIterable<T> {
+  async *all<T extends Operation>(prefix: string): AsyncIterable<T> {
+    for await (const { entry } of this.scan(prefix)) yield entry as T;
+  }
+
+  /** Everything under a prefix, a page at a time. */
+  async *scan(prefix: string): AsyncIterable<RangedEntry> {
     for (let after = prefix; ; ) {
-      const page = await this.storage.range({ prefix, after, limit: pageSize });
-      for (const { entry } of page) yield entry as T;
+      const page = await this.storage.range({ prefix, after, limit: PAGE });
+      yield* page;
       const last = page.at(-1);
-      if (last === undefined || page.length < pageSize) return;
+      if (last === undefined || page.length < PAGE) return;
       after = last.key;
     }
   }
@@ -121,28 +129,20 @@ export function forgetKeys(keys: readonly string[]): Change[] {
 function lateEdit(previous: WaitingOperation, next: Next): Change[] {
   const { wish } = previous;
   if (wish?.kind !== 'edit' || next.state === 'waiting' || next.state === 'gone') return [];
-  const { id, lane, createdAt, label } = previous;
-  const late: FailedOperation = {
-    state: 'failed',
+  const at = next.state === 'failed' ? next.failedAt : next.doneAt;
+  const edited: WaitingOperation = {
+    ...previous,
+    ...FRESH,
+    id: `${previous.id}e`,
     version: 1,
-    id: `${id}e`,
-    lane,
-    createdAt,
-    group: false,
-    steps: [{ key: wish.key, request: wish.request, undo: null, answer: null, undone: false }],
-    label,
+    steps: [newStep(wish.key, wish.request)],
     fingerprint: wish.hash,
     coalesce: null,
-    direction: 'forward',
-    cursor: 0,
-    attempts: 0,
-    outcome: 'too_late',
-    reason: 'the operation had already been sent when it was edited; the edit was not sent',
-    failedAt: next.state === 'failed' ? next.failedAt : next.doneAt,
   };
+  const late = fail(edited, 'too_late', 'the original had been sent; the edit was not', at);
   return [
     { key: layout.failed + late.id, expected: null, next: late },
-    pointTo(late.id, wish.key, createdAt),
+    pointTo(late.id, wish.key, late.createdAt),
   ];
 }
 

@@ -20,6 +20,10 @@ export interface Step {
   readonly undone: boolean;
 }
 
+export function newStep(key: string, request: StoredRequest, undo: Step['undo'] = null): Step {
+  return { key, request, undo, answer: null, undone: false };
+}
+
 export interface StoredAnswer {
   readonly status: number;
   readonly replayed: boolean;
@@ -103,7 +107,8 @@ export interface DoneOperation extends Entry {
   readonly label: string | null;
   readonly keys: readonly string[];
   readonly fingerprint: string;
-  readonly answers: readonly StoredAnswer[];
+  /** One for each step. */
+  readonly answers: readonly (StoredAnswer | null)[];
   readonly doneAt: number;
 }
 

@@ -38,8 +38,7 @@ export type PauseReason = 'auth' | 'user';
 /** What tabs tell each other. Losing a message costs time, never correctness. */
 export type Notice =
   | { readonly kind: 'changed'; readonly lane: string; readonly id: string }
-  | { readonly kind: 'pause'; readonly reason: PauseReason }
-  | { readonly kind: 'resume' };
+  | { readonly kind: 'paused'; readonly reason: PauseReason | null };
 
 export interface Bulletin {
   post(notice: Notice): void;
@@ -77,16 +76,13 @@ export class Listeners<T> {
       try {
         listener(value);
       } catch (error) {
-        reportError(error);
+        // Reported like any uncaught error, after everyone has been told.
+        queueMicrotask(() => {
+          throw error;
+        });
       }
     }
   }
-}
-
-function reportError(error: unknown): void {
-  queueMicrotask(() => {
-    throw error;
-  });
 }
 
 export type Settled = Exclude<Operation, { state: 'waiting' }>;

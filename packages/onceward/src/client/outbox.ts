@@ -1,4 +1,3 @@
-import { checkKey, type KeyProfile } from '../keys/index.ts';
 import { type BreakerPolicy, Breakers } from './circuit-breaker.ts';
 import { ClientError } from './client-error.ts';
 import {
@@ -14,7 +13,7 @@ import { Enqueuer, type Queued } from './enqueue.ts';
 import { FailedOperations } from './failed-operations.ts';
 import { type GroupStep, takeGroup } from './group-intake.ts';
 import { forgetOld, RETENTION_DEFAULTS, type Retention } from './housekeeping.ts';
-import type { Operation, Step, StoredRequest, WaitingOperation } from './operation.ts';
+import { newStep, type Operation, type Step, type WaitingOperation } from './operation.ts';
 import { OperationBook } from './operation-book.ts';
 import {
   type Bulletin,
@@ -32,6 +31,7 @@ import {
   fingerprintOf,
   invalid,
   type OutboxRequest,
+  takeKey,
   takeName,
   takeRequest,
 } from './request-intake.ts';
@@ -51,8 +51,6 @@ export interface OutboxOptions {
    * remembers for 5 minutes only.
    */
   readonly replayWindowMs?: number;
-  /** The syntax that keys given by the application must have. */
-  readonly keyProfile?: KeyProfile;
   /** Catches the same payload queued again under another key within this time. Off unless given. */
   readonly catchDuplicatesWithinMs?: number;
   readonly auth?: OutboxAuth;
@@ -141,7 +139,8 @@ export class Outbox {
   }
 
   #composeRunner(connectivity: Connectivity): RunnerOptions {
-    const { options, world } = { options: this.#options, world: this.#world };
+    const options = this.#options;
+    const world = this.#world;
     const policy = { ...RETRY_DEFAULTS, ...options.retry };
     const send: typeof fetch = options.fetch ?? ((input, init) => fetch(input, init));
     return {
@@ -154,6 +153,7 @@ export class Outbox {
       concurrency: options.concurrency ?? 6,
       replayWindowMs: options.replayWindowMs ?? DAY,
       tell: (event, operation) => this.#tell(event, operation),
+      isPaused: () => this.#paused !== null,
       onUnauthorized: () => this.#pause('auth'),
     };
   }
@@ -161,13 +161,7 @@ export class Outbox {
   /** Stores an operation and answers when it is safe. It is sent when its turn comes. */
   async enqueue(request: OutboxRequest, options: EnqueueOptions = {}): Promise<Queued> {
     this.#checkOpen();
-    const step: Step = {
-      key: this.#takeKey(options.key),
-      request: takeRequest(request),
-      undo: null,
-      answer: null,
-      undone: false,
-    };
+    const step = newStep(takeKey(options.key, this.#world), takeRequest(request));
     return this.#add([step], false, options);
   }
 
@@ -180,27 +174,31 @@ export class Outbox {
     options: Omit<EnqueueOptions, 'coalesce'> = {},
   ): Promise<Queued> {
     this.#checkOpen();
-    return this.#add(takeGroup(steps, this.#takeKey(options.key), this.#world), true, options);
+    return this.#add(
+      takeGroup(steps, takeKey(options.key, this.#world), this.#world),
+      true,
+      options,
+    );
   }
 
   async #add(steps: readonly Step[], group: boolean, options: EnqueueOptions): Promise<Queued> {
     const { catchDuplicatesWithinMs } = this.#options;
+    const lane = takeName('lane', options.lane ?? 'default');
     const queued = await this.#enqueuer.add({
-      lane: takeName('lane', options.lane ?? 'default'),
+      lane,
       label: options.label ?? null,
       group,
       steps,
-      hash: fingerprintOf(steps.map((step) => step.request)),
       catchWithinMs: options.allowDuplicate ? null : (catchDuplicatesWithinMs ?? null),
       coalesce: options.coalesce === undefined ? null : takeName('coalesce', options.coalesce),
     });
     if (queued.status === 'queued') {
-      const operation = { id: queued.id, lane: options.lane ?? 'default' };
+      const operation = { id: queued.id, lane };
       if (queued.superseded !== null) {
         this.#tell({ type: 'superseded', id: queued.superseded }, null);
       }
       this.#tell({ type: 'queued', ...operation }, operation);
-      this.#runner?.wake(operation.lane);
+      this.#runner?.wake(lane);
     }
     return queued;
   }
@@ -244,9 +242,10 @@ export class Outbox {
   /** Gives a waiting operation another payload, under a new key and with its attempts reset. */
   async edit(id: string, request: OutboxRequest): Promise<EditResult> {
     this.#checkOpen();
-    const stored: StoredRequest = takeRequest(request);
+    const stored = takeRequest(request);
     const key = mintKey(this.#world);
-    const wish = { kind: 'edit', key, request: stored, hash: fingerprintOf([stored]) } as const;
+    const hash = await fingerprintOf([stored], this.#world);
+    const wish = { kind: 'edit', key, request: stored, hash } as const;
     const changed = await this.#wish(id, wish);
     if (changed === 'granted') this.#tell({ type: 'edited', id, key }, null);
     return changed === 'granted' ? 'replaced' : changed;
@@ -282,13 +281,11 @@ export class Outbox {
   /** Sends nothing more until `resume`. What is on its way is settled first. */
   pause(): void {
     this.#pause('user');
-    this.#bulletin.post({ kind: 'pause', reason: 'user' });
   }
 
   /** Goes on after `pause`, or after the user has signed in again. */
   resume(): void {
-    this.#resume();
-    this.#bulletin.post({ kind: 'resume' });
+    this.#pause(null);
   }
 
   /** Sends what can be sent now, if no other tab is at it, and answers when that is done. */
@@ -320,7 +317,6 @@ export class Outbox {
     await this.#lock.hold(
       async () => {
         const runner = new Runner(this.#runnerOptions, signal);
-        runner.paused = this.#paused;
         this.#runner = runner;
         this.#status.touch();
         this.#keepHouse();
@@ -342,50 +338,41 @@ export class Outbox {
       });
   }
 
-  #pause(reason: PauseReason): void {
+  #pause(reason: PauseReason | null): void {
+    this.#setPaused(reason);
+    this.#bulletin.post({ kind: 'paused', reason });
+  }
+
+  #setPaused(reason: PauseReason | null): void {
     this.#paused = reason;
-    if (this.#runner !== null) this.#runner.paused = reason;
-    this.#tell({ type: 'paused', reason }, null);
+    if (reason === null) this.#runner?.wakeAll();
+    this.#tell(reason === null ? { type: 'resumed' } : { type: 'paused', reason }, null);
   }
 
-  #resume(): void {
-    this.#paused = null;
-    if (this.#runner !== null) {
-      this.#runner.paused = null;
-      this.#runner.wakeAll();
-    }
-    this.#tell({ type: 'resumed' }, null);
-  }
-
-  /** `operation` is given when the others should look at it too. */
+  /** `operation` is given when the other tabs should look at it too. */
   #tell(event: OutboxEvent, operation: { id: string; lane: string } | null): void {
     this.#status.touch();
     this.#listeners.tell(event);
-    if (operation !== null && event.type !== 'sending') {
-      this.#bulletin.post({ kind: 'changed', lane: operation.lane, id: operation.id });
-    }
+    if (operation !== null && event.type !== 'sending') this.#post(operation);
   }
 
   #changed(operation: { id: string; lane: string }): void {
     this.#status.touch();
     this.#runner?.wake(operation.lane);
-    this.#bulletin.post({ kind: 'changed', lane: operation.lane, id: operation.id });
+    this.#post(operation);
+  }
+
+  #post({ id, lane }: { id: string; lane: string }): void {
+    this.#bulletin.post({ kind: 'changed', id, lane });
   }
 
   #hear(notice: Notice): void {
-    if (notice.kind === 'pause') this.#pause(notice.reason);
-    else if (notice.kind === 'resume') this.#resume();
-    else {
-      this.#runner?.wake(notice.lane);
-      this.#tell({ type: 'changed_elsewhere', id: notice.id }, null);
+    if (notice.kind === 'paused') {
+      this.#setPaused(notice.reason);
+      return;
     }
-  }
-
-  #takeKey(key: string | undefined): string {
-    if (key === undefined) return mintKey(this.#world);
-    const checked = checkKey(this.#options.keyProfile ?? 'http', key);
-    if (!checked.ok) throw invalid(checked.reason);
-    return checked.key;
+    this.#runner?.wake(notice.lane);
+    this.#tell({ type: 'changed_elsewhere', id: notice.id }, null);
   }
 
   #checkOpen(): void {

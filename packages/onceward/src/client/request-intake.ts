@@ -1,5 +1,5 @@
-import { canonicalJson, sha256Hex } from '../keys/index.ts';
 import { ClientError } from './client-error.ts';
+import { type ClientWorld, mintKey } from './client-world.ts';
 import type { StoredRequest } from './operation.ts';
 
 /** A request as the application gives it. At most one of `json` and `body`. */
@@ -16,8 +16,8 @@ const LONGEST_NAME = 100;
 const LARGEST_BODY = 5 * 1_024 * 1_024;
 
 /** They would be written to the device's disk, and be stale when the request is sent. */
-const NOT_STORED = new Set(['authorization', 'cookie', 'proxy-authorization', 'x-api-secret']);
-const KEY_HEADERS = new Set(['idempotency-key', 'x-idempotency-key']);
+const NOT_STORED = /^(proxy-)?authorization$|^cookie$|^x-api-secret$/;
+const KEY_HEADERS = /^(x-)?idempotency-key$/;
 
 /** Checks a request and brings it into the form that is stored. */
 export function takeRequest(given: OutboxRequest): StoredRequest {
@@ -33,12 +33,12 @@ export function takeRequest(given: OutboxRequest): StoredRequest {
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(given.headers ?? {})) {
     const lower = name.toLowerCase();
-    if (NOT_STORED.has(lower)) {
+    if (NOT_STORED.test(lower)) {
       throw invalid(
         `header ${lower} is a credential, which is not stored: give it in auth.headers`,
       );
     }
-    if (KEY_HEADERS.has(lower))
+    if (KEY_HEADERS.test(lower))
       throw invalid(`header ${lower} is set by the outbox: give it as key`);
     headers[lower] = value;
   }
@@ -70,12 +70,26 @@ export function bodyBytes(request: StoredRequest): string | Uint8Array<ArrayBuff
 }
 
 /** Tells whether two requests ask for the same: headers aside, they are equal to the letter. */
-export function fingerprintOf(requests: readonly StoredRequest[]): string {
-  return sha256Hex(
-    canonicalJson(
-      requests.map(({ method, url, body, bodyEncoding }) => [method, url, bodyEncoding, body]),
-    ),
-  );
+export function fingerprintOf(
+  requests: readonly StoredRequest[],
+  world: ClientWorld,
+): Promise<string> {
+  const told = requests.map(({ method, url, body, bodyEncoding }) => [
+    method,
+    url,
+    bodyEncoding,
+    body,
+  ]);
+  return world.digest(JSON.stringify(told));
+}
+
+/** What any header can carry; the server holds the key to the syntax of its profile. */
+export function takeKey(key: string | undefined, world: ClientWorld): string {
+  if (key === undefined) return mintKey(world);
+  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
+    throw invalid('key has 1 to 255 visible ASCII characters, no spaces');
+  }
+  return key;
 }
 
 export function takeName(what: string, name: string): string {

@@ -1,13 +1,13 @@
 import type { Breakers } from './circuit-breaker.ts';
 import { type ClientTimer, type ClientWorld, HOUR, MINUTE, pause, SECOND } from './client-world.ts';
 import type { Connectivity } from './connectivity.ts';
-import { isServerFault } from './idempotent-fetch.ts';
 import { currentRequest, type WaitingOperation } from './operation.ts';
 import type { OperationBook } from './operation-book.ts';
-import type { OutboxEvent, PauseReason } from './outbox-events.ts';
+import type { OutboxEvent } from './outbox-events.ts';
 import { backoffMs, type RetryPolicy } from './retry-policy.ts';
-import { type SenderOptions, type Sent, sendOnce } from './sender.ts';
+import { type SenderOptions, sendOnce } from './sender.ts';
 import { fail, type Judged, type Next, transition } from './transition.ts';
+import type { Verdict } from './verdict.ts';
 
 export interface RunnerOptions {
   readonly book: OperationBook;
@@ -21,6 +21,7 @@ export interface RunnerOptions {
   /** How long the server remembers a key; see `isPastWindow`. */
   readonly replayWindowMs: number;
   readonly tell: (event: OutboxEvent, operation: { id: string; lane: string } | null) => void;
+  readonly isPaused: () => boolean;
   readonly onUnauthorized: () => void;
 }
 
@@ -59,7 +60,6 @@ export class Runner {
   #slotsTaken = 0;
   readonly #slotQueue: (() => void)[] = [];
   #whenNothingIsBusy: (() => void)[] = [];
-  paused: PauseReason | null = null;
 
   constructor(options: RunnerOptions, signal: AbortSignal) {
     this.#options = options;
@@ -100,8 +100,12 @@ export class Runner {
     try {
       for await (const name of this.#options.book.lanes()) this.wake(name);
     } catch (error) {
-      this.#options.tell({ type: 'storage_failed', message: String(error) }, null);
+      this.#tellOfStorage(error);
     }
+  }
+
+  #tellOfStorage(error: unknown): void {
+    this.#options.tell({ type: 'storage_failed', message: String(error) }, null);
   }
 
   #whenIdle(): Promise<void> {
@@ -122,11 +126,18 @@ export class Runner {
         while (await this.#advance(name, lane)) lane.storageFailures = 0;
       }
     } catch (error) {
-      this.#storageFailed(name, lane, error);
+      lane.storageFailures += 1;
+      this.#tellOfStorage(error);
+      const { policy, world } = this.#options;
+      this.#wakeLater(name, lane, backoffMs(policy, lane.storageFailures, world));
     }
     lane.busy = false;
     if (lane.timer === null) this.#lanes.delete(name);
     if (!this.#isBusy()) for (const resolve of this.#whenNothingIsBusy.splice(0)) resolve();
+  }
+
+  #isHalted(): boolean {
+    return this.#signal.aborted || this.#options.isPaused();
   }
 
   #isBusy(): boolean {
@@ -142,13 +153,6 @@ export class Runner {
     return lane;
   }
 
-  #storageFailed(name: string, lane: Lane, error: unknown): void {
-    const { policy, world, tell } = this.#options;
-    lane.storageFailures += 1;
-    tell({ type: 'storage_failed', message: String(error) }, null);
-    this.#wakeLater(name, lane, backoffMs(policy, lane.storageFailures, world));
-  }
-
   #wakeLater(name: string, lane: Lane, ms: number): void {
     if (this.#signal.aborted) return;
     lane.timer?.cancel();
@@ -161,7 +165,7 @@ export class Runner {
   /** Does one thing for the lane. `false`: there is nothing to do now. */
   async #advance(name: string, lane: Lane): Promise<boolean> {
     const { book, world, breakers, connectivity } = this.#options;
-    if (this.#signal.aborted || this.paused !== null || !connectivity.online()) return false;
+    if (this.#isHalted() || !connectivity.online()) return false;
     const operation = await book.head(name);
     if (operation === null) return false;
     const waitMs = operation.notBefore - world.now();
@@ -172,17 +176,20 @@ export class Runner {
     await this.#takeSlot();
     try {
       // The wait for a slot may have been long enough for all of this to change.
-      if (this.#signal.aborted || this.paused !== null) return false;
+      if (this.#isHalted()) return false;
       const breaker = breakers.for(currentRequest(operation).request.url);
       const awayMs = breaker.admit();
       if (awayMs > 0) {
         this.#wakeLater(name, lane, awayMs);
         return false;
       }
-      const sent = await this.#attempt(operation);
-      if (sent === null || sent.verdict.kind === 'aborted') breaker.abandoned();
-      else if (isServerFault(sent.verdict)) breaker.failed();
-      else breaker.succeeded();
+      let verdict: Verdict | null = null;
+      try {
+        verdict = await this.#attempt(operation);
+      } finally {
+        // Also when the storage failed in between: an admitted attempt that is never heard of shuts all others out.
+        breaker.report(verdict);
+      }
       return true;
     } finally {
       this.#giveSlot();
@@ -190,7 +197,7 @@ export class Runner {
   }
 
   /** `null`: nothing was sent, because the operation had changed or must not be sent any more. */
-  async #attempt(operation: WaitingOperation): Promise<Sent | null> {
+  async #attempt(operation: WaitingOperation): Promise<Verdict | null> {
     const { book, world, replayWindowMs, tell } = this.#options;
     const onlyAttempt = operation.unsettledSince === null;
     let current = operation;
@@ -210,10 +217,10 @@ export class Runner {
     tell({ type: 'sending', id: current.id, attempt, ...step }, current);
     const sent = await sendOnce(current, this.#signal, this.#options.sender);
     this.#sending -= 1;
-    if (sent.verdict.kind === 'aborted') return sent;
-    await this.#settle(current, { ...sent, onlyAttempt });
-    if (sent.verdict.kind === 'unauthorized') this.#options.onUnauthorized();
-    return sent;
+    const { verdict } = sent;
+    if (verdict.kind !== 'aborted') await this.#settle(current, { ...sent, onlyAttempt });
+    if (verdict.kind === 'unauthorized') this.#options.onUnauthorized();
+    return verdict;
   }
 
   /**
@@ -236,7 +243,7 @@ export class Runner {
       } catch (error) {
         // The answer is known and must not be lost for a full disk: it is tried again, and slimmer.
         failures += 1;
-        this.#options.tell({ type: 'storage_failed', message: String(error) }, null);
+        this.#tellOfStorage(error);
         await pause(world, backoffMs(policy, failures, world), this.#signal);
         current = await book.waiting(operation.id).catch(() => current);
       }
@@ -293,8 +300,7 @@ export class Runner {
   }
 }
 
-const PAST_WINDOW =
-  'it was sent, no answer came, and the server may have forgotten the key since: sending it again could do it twice';
+const PAST_WINDOW = 'sent without an answer, and the server may have forgotten the key since';
 
 /**
  * Whether an attempt without an answer lies so far back that the server may have forgotten its key. A clock
@@ -307,5 +313,5 @@ function isPastWindow(operation: WaitingOperation, now: number, windowMs: number
 
 function withoutBodies(next: Next): Next {
   if (next.state !== 'done') return next;
-  return { ...next, answers: next.answers.map((answer) => ({ ...answer, body: null })) };
+  return { ...next, answers: next.answers.map((answer) => answer && { ...answer, body: null }) };
 }

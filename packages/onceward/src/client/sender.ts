@@ -1,4 +1,4 @@
-import type { ClientWorld } from './client-world.ts';
+import { type ClientWorld, withDeadline } from './client-world.ts';
 import { fillIn } from './fill-in.ts';
 import { KEY_HEADER, readReplay } from './idempotent-fetch.ts';
 import { currentRequest, type StoredAnswer, type WaitingOperation } from './operation.ts';
@@ -47,25 +47,21 @@ async function attempt(
 ): Promise<Sent> {
   const { key, request: stored } = currentRequest(operation);
   const request = operation.group ? fillIn(stored, operation.steps) : stored;
-  const deadline = new AbortController();
-  const timer = world.startTimer(policy.timeoutMs, () =>
-    deadline.abort(new DOMException('no answer in time', 'TimeoutError')),
-  );
   try {
-    const response = await fetch(request.url, {
-      method: request.method,
-      headers: { ...request.headers, ...(await auth?.headers()), [KEY_HEADER]: key },
-      body: bodyBytes(request),
-      signal: AbortSignal.any([signal, deadline.signal]),
+    return await withDeadline(world, policy.timeoutMs, signal, async (either) => {
+      const response = await fetch(request.url, {
+        method: request.method,
+        headers: { ...request.headers, ...(await auth?.headers()), [KEY_HEADER]: key },
+        body: bodyBytes(request),
+        signal: either,
+      });
+      const { status, headers } = response;
+      // The answer is read to its end before it counts: one that breaks off may be any answer.
+      const answer: Answer = { status, headers, text: await response.text() };
+      return { verdict: judgeAnswer(answer, world.now()), answer: keepable(answer) };
     });
-    const { status, headers } = response;
-    // The answer is read to its end before it counts: one that breaks off may be any answer.
-    const answer: Answer = { status, headers, text: await response.text() };
-    return { verdict: judgeAnswer(answer, world.now()), answer: keepable(answer) };
   } catch (error) {
     return { verdict: judgeFailure(error, signal), answer: null };
-  } finally {
-    timer.cancel();
   }
 }
 

@@ -1,11 +1,12 @@
 import { type ClientWorld, mintKey } from './client-world.ts';
-import type {
-  DoneOperation,
-  FailedOperation,
-  FailureOutcome,
-  Step,
-  StoredAnswer,
-  WaitingOperation,
+import {
+  type DoneOperation,
+  type FailedOperation,
+  type FailureOutcome,
+  newStep,
+  type Step,
+  type StoredAnswer,
+  type WaitingOperation,
 } from './operation.ts';
 import { backoffMs, type RetryPolicy } from './retry-policy.ts';
 import type { Verdict } from './verdict.ts';
@@ -104,7 +105,7 @@ function countAttempt(
 function stepDone(operation: WaitingOperation, answer: StoredAnswer | null, now: number): Next {
   const steps = operation.steps.with(operation.cursor, {
     ...(operation.steps[operation.cursor] as Step),
-    answer: answer ?? NO_ANSWER,
+    answer,
   });
   const cursor = operation.cursor + 1;
   if (cursor === steps.length) {
@@ -116,7 +117,7 @@ function stepDone(operation: WaitingOperation, answer: StoredAnswer | null, now:
       label: operation.label,
       keys: steps.map((step) => step.key),
       fingerprint: operation.fingerprint,
-      answers: steps.map((step) => step.answer ?? NO_ANSWER),
+      answers: steps.map((step) => step.answer),
       doneAt: now,
     };
   }
@@ -154,14 +155,8 @@ export function grantWish(operation: WaitingOperation, now: number): Next | null
   const { wish } = operation;
   if (wish === null || operation.unsettledSince !== null) return null;
   if (wish.kind === 'edit') {
-    const step: Step = {
-      key: wish.key,
-      request: wish.request,
-      undo: null,
-      answer: null,
-      undone: false,
-    };
-    return { ...operation, ...FRESH, fingerprint: wish.hash, steps: [step] };
+    const steps = [newStep(wish.key, wish.request)];
+    return { ...operation, ...FRESH, fingerprint: wish.hash, steps };
   }
   if (operation.direction === 'undo') return { ...operation, wish: null, notBefore: now };
   return operation.cursor === 0 ? { state: 'gone' } : turnBack(operation, 'cancelled');
@@ -173,10 +168,8 @@ export function fail(
   reason: string,
   now: number,
 ): FailedOperation {
-  const { id, version, lane, createdAt, group, steps, label, fingerprint, coalesce } = operation;
-  const { direction, cursor, attempts } = operation;
-  const kept = { id, version, lane, createdAt, group, steps, label, fingerprint, coalesce };
-  return { ...kept, state: 'failed', direction, cursor, attempts, outcome, reason, failedAt: now };
+  const { misses, notBefore, unsettledSince, problem, cause, wish, ...kept } = operation;
+  return { ...kept, state: 'failed', outcome, reason, failedAt: now };
 }
 
 /**
@@ -197,13 +190,9 @@ export function revive(operation: FailedOperation, world: ClientWorld): WaitingO
 }
 
 function withNewKeys(operation: FailedOperation, world: ClientWorld): Step[] {
-  return operation.steps.map((step) => ({
-    key: mintKey(world),
-    request: step.request,
-    undo: step.undo && { ...step.undo, key: mintKey(world) },
-    answer: null,
-    undone: false,
-  }));
+  return operation.steps.map(({ request, undo }) =>
+    newStep(mintKey(world), request, undo && { ...undo, key: mintKey(world) }),
+  );
 }
 
 function withNewUndoKey(operation: FailedOperation, world: ClientWorld): Step[] {
@@ -223,11 +212,3 @@ export const FRESH = {
   problem: null,
   wish: null,
 } as const;
-
-const NO_ANSWER: StoredAnswer = {
-  status: 0,
-  replayed: false,
-  replayCount: 0,
-  contentType: null,
-  body: null,
-};

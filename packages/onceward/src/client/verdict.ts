@@ -72,10 +72,9 @@ export function judgeAnswer(answer: Answer, now: number): Verdict {
   return { kind: 'refused', reason };
 }
 
-/** Failures to connect, by the names that Node gives them. Nothing was sent yet. */
-const NOT_CONNECTED =
-  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
-const TLS_FAILED = /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
+/** Failures to connect, by the codes that Node gives them. Nothing was sent yet. */
+const NOT_CONNECTED = /REFUSED|NOTFOUND|AGAIN|UNREACH|CONNECT_TIMEOUT/;
+const TLS_FAILED = /CERT|TLS|SSL|SIGNED|UNABLE_TO/;
 
 /**
  * What a rejected `fetch` means. Browsers tell nothing apart but an abort: lost network, failed name look-up
@@ -94,10 +93,8 @@ export function judgeFailure(error: unknown, callerSignal?: AbortSignal | null):
 }
 
 function errorCode(error: unknown): string {
-  for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth += 1) {
-    if ('code' in at && typeof at.code === 'string') return at.code;
-  }
-  return '';
+  const { code, cause } = Object(error) as { code?: unknown; cause?: unknown };
+  return asText((Object(cause) as { code?: unknown }).code) || asText(code);
 }
 
 interface Problem {
@@ -108,27 +105,22 @@ interface Problem {
   readonly text: string;
 }
 
-const NO_PROBLEM: Problem = { code: '', retry: undefined, text: '' };
 const LONGEST_TEXT = 300;
 
 function readProblem({ headers, text }: Answer): Problem {
-  if (!/\bjson\b/.test(headers.get('content-type') ?? '')) return NO_PROBLEM;
   let body: unknown;
   try {
-    body = JSON.parse(text);
+    body = /\bjson\b/.test(headers.get('content-type') ?? '') && JSON.parse(text);
   } catch {
-    return NO_PROBLEM;
+    // Not what it says it is; the status has to do.
   }
-  if (typeof body !== 'object' || body === null) return NO_PROBLEM;
-  const { type, title, detail, retry, error } = body as Record<string, unknown>;
-  if (typeof error === 'object' && error !== null) {
-    const { code, message } = error as Record<string, unknown>;
-    return { code: asText(code), retry, text: `${asText(code)} ${asText(message)}`.trim() };
-  }
+  const { type, title, detail, retry, error } = Object(body) as Record<string, unknown>;
+  const { code, message } = Object(error) as Record<string, unknown>;
+  const envelope = `${asText(code)} ${asText(message)}`.trim();
   return {
-    code: asText(type).split(/[/#:]/).at(-1) ?? '',
+    code: asText(code) || asText(type).replace(/^.*[/#:]/, ''),
     retry,
-    text: asText(detail) || asText(title),
+    text: envelope || asText(detail) || asText(title),
   };
 }
 

@@ -20,5 +20,5 @@ export {
 } from './key-syntax.ts';
 export { maskKey } from './mask.ts';
 export { mintUlid, mintUuid, type UlidSource, ulidMinter } from './mint.ts';
-export type { RandomBytes } from './random-bytes.ts';
+export { type RandomBytes, toHex } from './random-bytes.ts';
 export { sha256Hex } from './sha256.ts';

@@ -1,0 +1,126 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { CountingServer } from './counting-server.ts';
+import { type GroupStep, memoryStorage, Outbox } from './index.ts';
+import type { OutboxStorage } from './outbox-storage.ts';
+
+let server: CountingServer;
+let storage: OutboxStorage;
+let outbox: Outbox;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  server = new CountingServer();
+  storage = memoryStorage();
+  outbox = new Outbox({ storage, fetch: server.fetch });
+});
+afterEach(async () => {
+  await outbox.close();
+  vi.useRealTimers();
+});
+
+const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
+const request = (item: string) => ({ url: '/do', json: { item } });
+const trip: GroupStep[] = [
+  { ...request('flight'), undo: request('no flight') },
+  { ...request('hotel'), undo: request('no hotel') },
+  request('card'),
+];
+
+describe('groups', () => {
+  it('[C11] all steps happen, in order, each once', async () => {
+    const { id } = await outbox.enqueueGroup(trip);
+    await pass(10);
+    expect(server.effects).toEqual(['flight', 'hotel', 'card']);
+    expect(await outbox.find(id)).toMatchObject({ state: 'done', answers: [{}, {}, {}] });
+  });
+
+  it('[C11] when a step is refused, those before it are taken back in reverse order', async () => {
+    server.refuseItem('card', 402);
+    const { id } = await outbox.enqueueGroup(trip);
+    await pass(10);
+    expect(server.effects).toEqual(['flight', 'hotel', 'no hotel', 'no flight']);
+    expect(await outbox.find(id)).toMatchObject({
+      state: 'failed',
+      outcome: 'undone',
+      reason: 'HTTP 402',
+    });
+  });
+
+  it('[C11] when the first step is refused there is nothing to take back', async () => {
+    server.refuseItem('flight', 422);
+    const { id } = await outbox.enqueueGroup(trip);
+    await pass(10);
+    expect(server.effects).toEqual([]);
+    expect(await outbox.find(id)).toMatchObject({ state: 'failed', outcome: 'refused' });
+  });
+
+  it('[C11] however often a step is turned away, a group does not stop halfway', async () => {
+    server.refuseItem('hotel', 503);
+    const { id } = await outbox.enqueueGroup(trip);
+    await pass(30 * 60_000);
+    expect(await outbox.find(id)).toMatchObject({ state: 'waiting', cursor: 1 });
+    server.accept('hotel');
+    await pass(2 * 60_000);
+    expect(server.effects).toEqual(['flight', 'hotel', 'card']);
+  });
+
+  it('[C11] a group that was cancelled takes back what is done, the step in flight included', async () => {
+    const { id } = await outbox.enqueueGroup(trip);
+    const unsubscribe = outbox.subscribe((event) => {
+      if (event.type === 'sending' && event.step === 2) server.holdBack = true;
+    });
+    await pass(10);
+    unsubscribe();
+    expect(await outbox.cancel(id)).toBe('settling');
+    server.release();
+    await pass(10);
+    expect(server.effects).toEqual(['flight', 'hotel', 'no hotel', 'no flight']);
+    expect(await outbox.find(id)).toMatchObject({ outcome: 'undone', reason: 'cancelled' });
+  });
+
+  it('[C11] what cannot be taken back is shown as stuck, and a retry goes on from there', async () => {
+    server.refuseItem('card', 402);
+    server.refuseItem('no hotel', 409);
+    const { id } = await outbox.enqueueGroup(trip);
+    await pass(10);
+    expect(await outbox.find(id)).toMatchObject({ state: 'failed', outcome: 'stuck', cursor: 1 });
+    server.accept('no hotel');
+    await outbox.failed.retry(id);
+    await pass(10);
+    expect(server.effects).toEqual(['flight', 'hotel', 'no hotel', 'no flight']);
+    expect(await outbox.find(id)).toMatchObject({ outcome: 'undone' });
+  });
+
+  it('[C11] a retry of an undone group begins anew under new keys', async () => {
+    server.refuseItem('card', 402);
+    const { id } = await outbox.enqueueGroup(trip);
+    await pass(10);
+    server.accept('card');
+    await outbox.failed.retry(id);
+    await pass(10);
+    expect(server.effects.slice(4)).toEqual(['flight', 'hotel', 'card']);
+    expect(new Set(server.requests.map(({ key }) => key)).size).toBe(server.requests.length);
+  });
+
+  it('[C11] a later step and an undo can use what an earlier step answered', async () => {
+    server.refuseItem('the card', 402);
+    await outbox.enqueueGroup([
+      { ...request('a "b"'), undo: { url: '/undo/{{0.id}}', method: 'DELETE' } },
+      { url: '/attach', json: { item: 'to {{0.id}}' }, undo: request('off') },
+      { url: '/x/{{0.missing}}/{{7.id}}', json: { item: 'the card' } },
+    ]);
+    await pass(10);
+    expect(server.effects).toEqual(['a "b"', 'to id-of-a "b"', 'off', '/undo/id-of-a%20%22b%22']);
+    expect(server.requests[2]?.url).toBe('/x/{{0.missing}}/{{7.id}}');
+  });
+
+  it('[C11] a group whose steps could not be taken back is refused', async () => {
+    await expect(outbox.enqueueGroup([])).rejects.toThrow(/1 to 100 steps/);
+    await expect(outbox.enqueueGroup([request('a'), request('b')])).rejects.toThrow(
+      /step 0 has no undo/,
+    );
+    server.holdBack = true;
+    const { id } = await outbox.enqueueGroup(trip);
+    await expect(outbox.edit(id, request('other'))).rejects.toThrow(/cannot be edited/);
+  });
+});
