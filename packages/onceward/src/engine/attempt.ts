@@ -1,11 +1,12 @@
 import { packOutcome, plainOutcome, refuse, toAnswer } from './answer.ts';
-import type { Claim } from './claim.ts';
+import type { Claim, WriteResult } from './claim.ts';
 import { OncewardError } from './errors.ts';
 import { checkOutcome, checkText, LIMITS } from './input.ts';
 import type { NearAnswer } from './near-tier.ts';
 import type { Attempt, Effect, Execution, Operation, Settlement } from './operation.ts';
-import type { EngineParts } from './parts.ts';
-import { NOT_RETAINED, type Outcome, type SettledRecord } from './record.ts';
+import { type EngineParts, settlingNow } from './parts.ts';
+import { onLapseOf } from './policy.ts';
+import { NOT_RETAINED, type Outcome, type SettledRecord, type Step } from './record.ts';
 import { keepMsOf, settleRecord } from './transitions.ts';
 
 /** A result for the caller, and the answer to remember, if there is one. */
@@ -55,13 +56,19 @@ async function standStill(
     await giveBack(parts, claim);
     return { execution: refuse(parts, operation.id, 'deadline'), answer: null };
   }
+  let cause: unknown = new OncewardError(
+    'ONCE_STORE_UNAVAILABLE',
+    `the store took longer to renew the claim than its lease of ${operation.policy.leaseMs} ms`,
+  );
   try {
-    return (await claim.renew()) === 'lost' ? 'lost' : null;
-  } catch (cause) {
-    await giveBack(parts, claim);
-    const details = { retryAfterMs: 1_000, cause };
-    return { execution: refuse(parts, operation.id, 'store_unavailable', details), answer: null };
+    if ((await claim.renew()) === 'lost') return 'lost';
+    if (claim.isFresh) return null;
+  } catch (error) {
+    cause = error;
   }
+  await giveBack(parts, claim);
+  const details = { retryAfterMs: 1_000, cause };
+  return { execution: refuse(parts, operation.id, 'store_unavailable', details), answer: null };
 }
 
 async function settle(
@@ -86,7 +93,7 @@ async function settle(
           ? await packOutcome(parts, outcome, policy.packAboveBytes)
           : plainOutcome(outcome);
       const keepMs = keepMsOf(policy, settlement.as);
-      const now = parts.world.now();
+      const now = settlingNow(parts);
       const record = settleRecord(claim.record, claim.fence, settlement.as, kept, keepMs, now);
       parts.world.crashPoint?.('before-settle');
       return writeSettled(parts, claim, settlement, record, outcome);
@@ -110,7 +117,7 @@ async function writeSettled(
       return writeSettled(parts, claim, settlement, { ...record, ...GONE }, GONE.outcome);
     }
     // The effect happened and its caller shall have the answer; the record is written when the store is back.
-    settleLater(parts, claim, record, answer);
+    settleLater(parts, claim, record);
     return executed(claim, settlement, false, null);
   }
   parts.world.crashPoint?.('after-settle');
@@ -119,17 +126,19 @@ async function writeSettled(
   return executed(claim, settlement, true, answer);
 }
 
-function settleLater(
-  parts: EngineParts,
-  claim: Claim,
-  record: SettledRecord,
-  answer: NearAnswer,
-): void {
+/**
+ * Retention starts when the record is written, not when that was first tried: an answer that expired while the store
+ * was away would let the effect run again. Which try it was that came through, only the store knows, so the near tier
+ * learns the answer from there.
+ */
+function settleLater(parts: EngineParts, claim: Claim, record: SettledRecord): void {
   const { id, attempt } = claim;
+  const keepMs = record.keepUntil - record.settledAt;
   parts.observe({ type: 'unrecorded', id });
   const taken = parts.late.add(async () => {
-    if ((await claim.settle(record)) === 'written') {
-      parts.near.remember(id, answer);
+    const settledAt = settlingNow(parts);
+    const late = { ...record, settledAt, keepUntil: settledAt + keepMs };
+    if ((await claim.settle(late)) === 'written') {
       parts.observe({ type: 'settled', id, state: record.state, attempt });
     }
     return true;
@@ -230,12 +239,13 @@ function attemptOf(parts: EngineParts, operation: Operation, claim: Claim): Atte
     get downstreamKey() {
       return parts.downstreamKey(id);
     },
-    step: (name, work) => runStep(parts, claim, name, work),
+    step: (name, work) => runStep(parts, operation, claim, name, work),
   };
 }
 
 async function runStep<T>(
   parts: EngineParts,
+  operation: Operation,
   claim: Claim,
   name: string,
   work: () => Promise<T>,
@@ -251,9 +261,22 @@ async function runStep<T>(
   }
   const value = await work();
   const bytes = new TextEncoder().encode(JSON.stringify(value ?? null));
-  if ((await claim.saveStep({ name, bytes })) === 'lost') {
+  if ((await saveStep(operation, claim, { name, bytes })) === 'lost') {
     throw new OncewardError('ONCE_FENCE_LOST', `another attempt took over during step ${name}`);
   }
   parts.world.crashPoint?.('after-step');
   return value;
+}
+
+/**
+ * The step has happened. If that cannot be recorded and must not happen again, the whole operation is in doubt, even
+ * where a throw of the effect itself means that nothing happened.
+ */
+async function saveStep(operation: Operation, claim: Claim, step: Step): Promise<WriteResult> {
+  try {
+    return await claim.saveStep(step);
+  } catch (cause) {
+    if (onLapseOf(operation.effect) === 'take_over') throw cause;
+    throw new OutcomeUnknown(`step ${step.name} ran, but could not be recorded`, { cause });
+  }
 }

@@ -95,7 +95,7 @@ export class Claim {
   async renew(): Promise<WriteResult> {
     const began = this.#parts.world.elapsed();
     const result = await this.#enqueue(() =>
-      this.#write('renew', this.#renewed(this.#record.steps)),
+      this.#write('renew', (held) => this.#renewed(held, held.steps)),
     );
     if (result === 'written') this.#renewedAt = began;
     return result;
@@ -103,26 +103,32 @@ export class Claim {
 
   /** Makes a finished step durable. It also renews the lease. */
   saveStep(step: Step): Promise<WriteResult> {
-    return this.#enqueue(() => this.#write('renew', this.#renewed([...this.#record.steps, step])));
+    return this.#enqueue(() =>
+      this.#write('renew', (held) => {
+        const others = held.steps.filter(({ name }) => name !== step.name);
+        return this.#renewed(held, [...others, step]);
+      }),
+    );
   }
 
   settle(next: SettledRecord): Promise<WriteResult> {
     this.end();
-    return this.#enqueue(() => this.#write('settle', next));
+    return this.#enqueue(() => this.#write('settle', () => next));
   }
 
   /** Gives the claim back. Steps that were made durable are kept for the next attempt. */
   release(): Promise<WriteResult> {
     this.end();
-    return this.#enqueue(() => this.#write('release', releaseRecord(this.#record, this.fence)));
+    return this.#enqueue(() => this.#write('release', (held) => releaseRecord(held, this.fence)));
   }
 
   doubt(reason: DoubtReason): Promise<WriteResult> {
     this.end();
-    return this.#enqueue(() => {
-      const now = this.#parts.world.now();
-      return this.#write('doubt', doubtRecord(this.#record, this.fence, reason, now));
-    });
+    return this.#enqueue(() =>
+      this.#write('doubt', (held) =>
+        doubtRecord(held, this.fence, reason, this.#parts.world.now()),
+      ),
+    );
   }
 
   /** No more heartbeats: the attempt is being settled, or is over. */
@@ -140,9 +146,8 @@ export class Claim {
     if (!this.#ended && !this.lost) this.startHeartbeat();
   }
 
-  #renewed(steps: readonly Step[]): PendingRecord {
-    const now = this.#parts.world.now();
-    return renewRecord(this.#record, this.fence, steps, this.#policy, now);
+  #renewed(held: PendingRecord, steps: readonly Step[]): PendingRecord {
+    return renewRecord(held, this.fence, steps, this.#policy, this.#parts.world.now());
   }
 
   #enqueue<T>(work: () => Promise<T>): Promise<T> {
@@ -151,25 +156,35 @@ export class Claim {
     return turn;
   }
 
-  async #write(phase: StorePhase, record: OperationRecord | null): Promise<WriteResult> {
+  async #write(
+    phase: StorePhase,
+    make: (held: PendingRecord) => OperationRecord | null,
+  ): Promise<WriteResult> {
     if (this.lost) return 'lost';
-    const next = record === null ? null : prepare(this.id, record);
     for (let tries = 0; tries < 4; tries += 1) {
+      const record = make(this.#record);
+      const next = record === null ? null : prepare(this.id, record);
       const found = await this.#swapOnce(phase, next);
-      if (found === 'written') {
-        if (record?.state === 'pending' && !isReleased(record)) this.#record = record;
-        return 'written';
-      }
+      if (found === 'written') return this.#wrote(record);
+      if (phase === 'settle' && this.#isOwnAnswer(found)) return 'written';
       if (!this.#mayGoOn(found, next)) return this.#lose();
-      if (found !== null && next !== null && sameBytes(found.bytes, next.bytes)) {
-        this.#revision = found.revision;
-        return 'written';
-      }
       if (found === null) return 'written';
       await this.#auditLateCommit(found, record);
-      this.#revision = found.revision;
+      this.#adopt(found);
     }
     throw new StoreError('ONCE_STORE_UNAVAILABLE', `the record kept changing during ${phase}`);
+  }
+
+  /** What is there is ours, and may hold a step whose saving we took for failed. */
+  #adopt(found: StoredRecord): void {
+    this.#revision = found.revision;
+    const steps = understand(this.#parts, this.id, found)?.record?.steps;
+    if (steps !== undefined) this.#record = { ...this.#record, steps };
+  }
+
+  #wrote(record: OperationRecord | null): WriteResult {
+    if (record?.state === 'pending' && !isReleased(record)) this.#record = record;
+    return 'written';
   }
 
   /** One swap; after a lost reply, a read says what is there now. */
@@ -198,11 +213,17 @@ export class Claim {
    */
   #mayGoOn(found: StoredRecord | null, next: NextRecord | null): boolean {
     if (found === null) return next === null;
-    if (next !== null && sameBytes(found.bytes, next.bytes)) return true;
     const record = understand(this.#parts, this.id, found)?.record;
     return (
       record?.owner === this.owner && (record.state === 'pending' || record.state === 'in_doubt')
     );
+  }
+
+  /** Settled by this attempt itself, in a write whose reply was lost: there is only one answer it could be. */
+  #isOwnAnswer(found: StoredRecord | null): boolean {
+    const record = understand(this.#parts, this.id, found)?.record;
+    if (record?.state !== 'committed' && record?.state !== 'rejected') return false;
+    return record.owner === this.owner && record.resolution === null;
   }
 
   async #auditLateCommit(found: StoredRecord, next: OperationRecord | null): Promise<void> {
@@ -235,10 +256,4 @@ export class Claim {
 
 function fenceLost(): OncewardError {
   return new OncewardError('ONCE_FENCE_LOST', 'another attempt has taken over');
-}
-
-function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
-  if (a.length !== b.length) return false;
-  for (let i = 0; i < a.length; i += 1) if (a[i] !== b[i]) return false;
-  return true;
 }

@@ -91,6 +91,11 @@ async function approach(
     try {
       found = await follow(parts, operation, decision, visit);
     } catch (error) {
+      if (visit.ran && isStoreError(error)) {
+        // Taken over, and the winner's answer is out of reach: this arrival must not run again, protected or not.
+        const details = { ...RETRY_SOON, cause: error };
+        return bare(refuse(parts, operation.id, 'fence_lost', details));
+      }
       return storeFailed(parts, operation, effect, error);
     }
     if (found instanceof Claim) {
@@ -175,7 +180,8 @@ async function claim(
   } catch (error) {
     if ((error as StoreError).applied === 'no') throw error;
     const found = await readAfterLostReply(parts, operation, record, claimedAt, error);
-    if (found?.record?.owner !== record.owner) return found;
+    // Ours, and still ours alone: somebody may have doubted it already, and somebody else answered that.
+    if (found?.record?.owner !== record.owner || found.record.state !== 'pending') return found;
     result = { won: true, revision: found.revision };
   }
   parts.world.crashPoint?.('after-claim');
@@ -260,7 +266,7 @@ async function storeFailed(
   effect: Effect,
   error: unknown,
 ): Promise<Ended> {
-  if (!(error instanceof OncewardError) || !error.code.startsWith('ONCE_STORE_')) throw error;
+  if (!isStoreError(error)) throw error;
   if (operation.policy.onStoreDown === 'refuse') {
     const details = { ...RETRY_SOON, cause: error };
     return bare(refuse(parts, operation.id, 'store_unavailable', details));
@@ -275,6 +281,10 @@ async function storeFailed(
     step: (_name, work) => work(),
   });
   return bare({ kind: 'executed', settlement, attempt: 1, fence: 0, recorded: false });
+}
+
+function isStoreError(error: unknown): boolean {
+  return error instanceof OncewardError && error.code.startsWith('ONCE_STORE_');
 }
 
 function answerFromNear(parts: EngineParts, operation: Operation, answer: NearAnswer): Execution {

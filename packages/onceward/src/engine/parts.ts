@@ -36,6 +36,15 @@ export function retentionNow(parts: EngineParts): EpochMs {
   return Math.min(time.wall, time.steady);
 }
 
+/**
+ * Retention starts here: by the later of the two clocks, so that a wall clock that jumped back does not make an answer
+ * end early for everybody whose clock did not.
+ */
+export function settlingNow(parts: EngineParts): EpochMs {
+  const time = parts.time();
+  return Math.max(time.wall, time.steady);
+}
+
 export function understand(
   parts: EngineParts,
   id: OperationId,

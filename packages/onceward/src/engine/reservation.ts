@@ -2,7 +2,7 @@ import { answerOf, packOutcome } from './answer.ts';
 import { decide, isReleased, type Time } from './decide.ts';
 import { checkOutcome } from './input.ts';
 import type { Operation } from './operation.ts';
-import { callStore, type EngineParts, prepare, understand } from './parts.ts';
+import { callStore, type EngineParts, prepare, settlingNow, understand } from './parts.ts';
 import type { Policy } from './policy.ts';
 import type {
   InDoubtRecord,
@@ -195,7 +195,8 @@ async function nextRecord(
   if (change.as === 'renewed') return renewRecord(held, fence, held.steps, policy, now);
   if (change.as === 'released') return releaseRecord(held, fence);
   const kept = await packOutcome(parts, change.outcome, policy.packAboveBytes);
-  return settleRecord(held, fence, change.as, kept, keepMsOf(policy, change.as), now);
+  const settledAt = settlingNow(parts);
+  return settleRecord(held, fence, change.as, kept, keepMsOf(policy, change.as), settledAt);
 }
 
 async function look(parts: EngineParts, id: OperationId, policy: Policy) {

@@ -2,7 +2,7 @@ import { packOutcome } from './answer.ts';
 import { OncewardError } from './errors.ts';
 import type { AuditLine } from './events.ts';
 import { checkText, LIMITS } from './input.ts';
-import { callStore, type EngineParts, prepare, understand } from './parts.ts';
+import { callStore, type EngineParts, prepare, settlingNow, understand } from './parts.ts';
 import { requireDuration } from './policy.ts';
 import { profiles } from './profiles.ts';
 import type { OperationId, OperationRecord, Outcome, Revision, SettledRecord } from './record.ts';
@@ -61,7 +61,7 @@ export async function purge(
   return change(parts, id, found.revision, null, actor, line);
 }
 
-/** Keeps a settled answer for `keepMs` from now on. */
+/** Keeps a settled answer for at least `keepMs` from now on. Never shorter than it was promised. */
 export async function extend(
   parts: EngineParts,
   id: OperationId,
@@ -75,7 +75,8 @@ export async function extend(
   if (record?.state !== 'committed' && record?.state !== 'rejected') {
     return { done: false, why: 'not_settled' };
   }
-  const next: SettledRecord = { ...record, keepUntil: parts.world.now() + keepMs };
+  const keepUntil = Math.max(record.keepUntil, settlingNow(parts) + keepMs);
+  const next: SettledRecord = { ...record, keepUntil };
   const line = { action: 'extend', from: record.state, to: record.state } as const;
   return change(parts, id, found.revision, next, actor, line);
 }
@@ -128,6 +129,6 @@ async function verdictRecord(
   );
   const resolution = { by: verdict.by, reason: verdict.reason };
   const fence = fenceOf(record, revision);
-  const now = parts.world.now();
+  const now = settlingNow(parts);
   return settleRecord(record, fence, state, kept, verdict.keepMs, now, resolution);
 }

@@ -3,7 +3,14 @@ import { decide } from './decide.ts';
 import { OncewardError } from './errors.ts';
 import { checkOutcome } from './input.ts';
 import type { Attempt, Execution, Operation, Settlement } from './operation.ts';
-import { callStore, type EngineParts, prepare, retentionNow, understand } from './parts.ts';
+import {
+  callStore,
+  type EngineParts,
+  prepare,
+  retentionNow,
+  settlingNow,
+  understand,
+} from './parts.ts';
 import type { PendingRecord, Revision, SettledRecord } from './record.ts';
 import type { RecordStore, TransactionalStore } from './record-store.ts';
 import { claimRecord, keepMsOf, settleRecord } from './transitions.ts';
@@ -92,7 +99,7 @@ async function runWithin(
   checkOutcome(settlement.outcome, policy.maxOutcomeBytes);
   const kept = await packOutcome(parts, settlement.outcome, policy.packAboveBytes);
   const keepMs = keepMsOf(policy, settlement.as);
-  const now = parts.world.now();
+  const now = settlingNow(parts);
   const settled = settleRecord(record, revision, settlement.as, kept, keepMs, now);
   parts.world.crashPoint?.('before-settle');
   const result = await callStore(parts, 'settle', policy, () =>
