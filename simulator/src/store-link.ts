@@ -1,0 +1,111 @@
+import type {
+  NextRecord,
+  OperationId,
+  RecordStore,
+  Revision,
+  ScannedRecord,
+  ScanQuery,
+  StoreCount,
+  StoredRecord,
+  StoreTraits,
+  SwapResult,
+  TransactionalStore,
+} from 'onceward';
+import { copyOf, type Kept, refuseTooLarge } from './record-table.ts';
+import { type DatabaseParts, Transaction } from './transaction.ts';
+
+/** The store as one life of a process sees it: over a network that delays, loses and repeats itself. */
+export class StoreLink implements TransactionalStore<Transaction> {
+  readonly traits: StoreTraits;
+  readonly forgetDue?: NonNullable<RecordStore['forgetDue']>;
+  readonly changed?: NonNullable<RecordStore['changed']>;
+  readonly #parts: DatabaseParts;
+
+  constructor(parts: DatabaseParts) {
+    this.#parts = parts;
+    const { plan, life } = parts;
+    this.traits = {
+      name: 'simulated',
+      durability: 'machine',
+      maxRecordBytes: plan.maxRecordBytes,
+      firstRevisionOfLife: life.firstRevision,
+    };
+    if (plan.forgetsDue) this.forgetDue = (now, limit) => this.#forgetDue(now, limit);
+    if (plan.wakesWaiters) this.changed = (id, seen, signal) => this.#changed(id, seen, signal);
+  }
+
+  read(id: OperationId): Promise<StoredRecord | null> {
+    const { network, life, table } = this.#parts;
+    return network.call(life, (reply) => reply(copyOf(table.get(id))));
+  }
+
+  swap(id: OperationId, expected: Revision | null, next: NextRecord | null): Promise<SwapResult> {
+    const { network, life, table, locks } = this.#parts;
+    const tooLarge = refuseTooLarge(next, this.traits);
+    if (tooLarge !== null) return Promise.reject(tooLarge);
+    return network.call(life, (reply) => {
+      locks.whenFree(id, null, () => reply(table.swap(life, id, expected, next)));
+    });
+  }
+
+  async *scan(query: ScanQuery): AsyncIterable<ScannedRecord> {
+    const { network, life, table } = this.#parts;
+    yield* await network.call<readonly Kept[]>(life, (reply) => reply(table.scan(query)));
+  }
+
+  count(): Promise<StoreCount> {
+    const { network, life, table } = this.#parts;
+    return network.call(life, (reply) => {
+      const count = { pending: 0, committed: 0, rejected: 0, in_doubt: 0 };
+      for (const { state } of table.scan({ limit: Infinity })) count[state] += 1;
+      reply(count);
+    });
+  }
+
+  async close(): Promise<void> {}
+
+  within(transaction: Transaction): RecordStore {
+    return transaction.records(this.traits);
+  }
+
+  /** Commits when `work` resolves, rolls back when it rejects. The reply to the commit can be lost, too. */
+  readonly transact = async <T>(work: (tx: Transaction) => Promise<T>): Promise<T> => {
+    const transaction = new Transaction(this.#parts);
+    let result: T;
+    try {
+      result = await work(transaction);
+    } catch (error) {
+      transaction.rollBack();
+      throw error;
+    }
+    await transaction.commit();
+    return result;
+  };
+
+  #forgetDue(now: number, limit: number): Promise<number> {
+    const { network, life, table, locks } = this.#parts;
+    return network.call(life, (reply) => {
+      const due = table
+        .scan({ states: ['committed', 'rejected'], dueBefore: now, limit })
+        .filter(({ id }) => !locks.isHeld(id));
+      for (const { id, revision } of due) table.swap(life, id, revision, null);
+      reply(due.length);
+    });
+  }
+
+  /** A courtesy that may fail: the reply is never sent twice, and sometimes not at all. */
+  #changed(id: OperationId, seen: Revision, signal: AbortSignal): Promise<void> {
+    const { network, life, table } = this.#parts;
+    return network.call(life, (reply) => {
+      if (table.get(id)?.revision !== seen) {
+        reply(undefined);
+        return;
+      }
+      const stop = table.watch(id, () => {
+        stop();
+        reply(undefined);
+      });
+      signal.addEventListener('abort', stop, { once: true });
+    });
+  }
+}
