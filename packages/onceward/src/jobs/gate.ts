@@ -1,0 +1,194 @@
+import { NearTier } from '../engine/near-tier.ts';
+import type { OperationId } from '../engine/record.ts';
+import { TimerLines } from '../engine/timer-lines.ts';
+import { type DurationMs, MIB } from '../engine/units.ts';
+import type { Timer, World } from '../engine/world.ts';
+import { submissionId } from './job-record.ts';
+import type { CancelResult, JobList, JobQuery, JobsPort, JobView } from './jobs-port.ts';
+import { type Answer, refused, type Submission } from './submission.ts';
+import { type JobWindows, jobWindows } from './windows.ts';
+
+export interface GateOptions {
+  readonly manager: JobsPort;
+  readonly world: World;
+  readonly windows?: JobWindows;
+}
+
+/** A submission that this gate has sent on. Others with the same key gather behind it. */
+interface Pending {
+  readonly fingerprint: string;
+  readonly answer: Promise<Answer>;
+}
+
+/** How long a full gate or an unreachable manager asks to be left alone. */
+const RETRY_MS = 1_000;
+
+/**
+ * The first to hear a submission. What it knows to be settled it answers itself; of several that arrive with one key it
+ * sends one on, and the others get that one's answer. It decides nothing: only a manager may say that a key is new.
+ */
+export class Gate implements JobsPort {
+  readonly #manager: JobsPort;
+  readonly #world: World;
+  readonly #windows: JobWindows;
+  readonly #answered: NearTier;
+  readonly #pending = new Map<string, Pending>();
+  readonly #timers: TimerLines;
+  readonly #startedAt: { readonly wall: number; readonly elapsed: number };
+  #cleanup: Timer | null = null;
+  #closed = false;
+
+  constructor(options: GateOptions) {
+    this.#manager = options.manager;
+    this.#world = options.world;
+    this.#windows = options.windows ?? jobWindows;
+    const { maxEntries } = this.#windows;
+    this.#answered = new NearTier({ maxEntries, maxBytes: 64 * MIB + maxEntries * 512 });
+    this.#timers = new TimerLines(options.world);
+    this.#startedAt = { wall: options.world.now(), elapsed: options.world.elapsed() };
+    this.#scheduleCleanup();
+  }
+
+  get size(): { readonly pending: number; readonly answered: number; readonly evictions: number } {
+    const { answers, evictions } = this.#answered.size;
+    return { pending: this.#pending.size, answered: answers, evictions };
+  }
+
+  async submit(submission: Submission, waitMs = this.#windows.waitMs): Promise<Answer> {
+    const id = submissionId(submission.tenant, submission.key);
+    const name = `${id.scope}\0${id.key}`;
+    const arrivedAt = this.#world.elapsed();
+    for (;;) {
+      const known = this.#known(id, submission);
+      if (known !== null) return known;
+
+      const pending = this.#pending.get(name);
+      if (pending === undefined) return this.#sendOn(id, name, submission, waitMs);
+
+      const left = waitMs - (this.#world.elapsed() - arrivedAt);
+      const answer = left > 0 ? await this.#waitFor(pending, left) : STILL_PENDING;
+      if (pending.fingerprint === submission.fingerprint) return asDuplicate(answer);
+      if (answer === STILL_PENDING) return answer;
+      // Another job under the same key: which of the two is the right one, only the store can say.
+    }
+  }
+
+  find(tenant: string, jobId: string): Promise<JobView | null> {
+    return this.#manager.find(tenant, jobId);
+  }
+
+  list(query: JobQuery): Promise<JobList> {
+    return this.#manager.list(query);
+  }
+
+  cancel(tenant: string, jobId: string): Promise<CancelResult> {
+    return this.#manager.cancel(tenant, jobId);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cleanup?.cancel();
+  }
+
+  #known(id: OperationId, submission: Submission): Answer | null {
+    const now = this.#now();
+    const known = this.#answered.answer(id, now);
+    if (known === undefined) return null;
+    if (known.fingerprint !== submission.fingerprint) return refused('mismatch');
+    const told = decoder.decode(known.outcome.bytes);
+    const keepMs = known.keepUntil - now;
+    return known.state === 'committed'
+      ? { status: 'committed', jobId: told, wasDuplicate: true, keepMs }
+      : { status: 'rejected', reason: told, wasDuplicate: true, keepMs };
+  }
+
+  /** Pending entries are never evicted, so a gate that is full of them takes in no more. */
+  async #sendOn(
+    id: OperationId,
+    name: string,
+    submission: Submission,
+    waitMs: DurationMs,
+  ): Promise<Answer> {
+    if (this.#pending.size >= this.#windows.maxEntries) {
+      return refused('over_quota', { retryAfterMs: RETRY_MS });
+    }
+    const answer = this.#ask(id, submission, waitMs);
+    this.#pending.set(name, { fingerprint: submission.fingerprint, answer });
+    try {
+      return await answer;
+    } finally {
+      this.#pending.delete(name);
+    }
+  }
+
+  async #ask(id: OperationId, submission: Submission, waitMs: DurationMs): Promise<Answer> {
+    const answer = await this.#askManager(submission, waitMs);
+    if (answer.status !== 'refused') this.#remember(id, submission, answer);
+    return answer;
+  }
+
+  async #askManager(submission: Submission, waitMs: DurationMs): Promise<Answer> {
+    try {
+      return await this.#manager.submit(submission, waitMs);
+    } catch {
+      // A port that cannot be reached: whether the job was created is for the retry to find out, under its key.
+      return refused('unavailable', { retryAfterMs: RETRY_MS });
+    }
+  }
+
+  #remember(
+    id: OperationId,
+    submission: Submission,
+    answer: Exclude<Answer, { status: 'refused' }>,
+  ): void {
+    const isCommitted = answer.status === 'committed';
+    const window = isCommitted ? this.#windows.committedMs : this.#windows.rejectedMs;
+    const now = this.#now();
+    this.#answered.remember(id, {
+      fingerprint: submission.fingerprint,
+      state: answer.status,
+      outcome: {
+        contentType: '',
+        bytes: encoder.encode(isCommitted ? answer.jobId : answer.reason),
+      },
+      attempt: 1,
+      owner: '',
+      settledAt: now,
+      // Never longer than the manager itself remembers, or two gates could answer differently.
+      keepUntil: now + Math.min(window, answer.keepMs),
+      replays: 0,
+      used: false,
+    });
+  }
+
+  #waitFor(pending: Pending, ms: DurationMs): Promise<Answer> {
+    return new Promise((resolve) => {
+      const due = this.#timers.start(ms, () => resolve(STILL_PENDING));
+      void pending.answer.then((answer) => {
+        due.call = null;
+        resolve(answer);
+      });
+    });
+  }
+
+  /** Steady: an answer's time is up after its window, whatever the wall clock does. */
+  #now(): number {
+    return this.#startedAt.wall + (this.#world.elapsed() - this.#startedAt.elapsed);
+  }
+
+  #scheduleCleanup(): void {
+    if (this.#closed) return;
+    this.#cleanup = this.#world.startTimer(this.#windows.cleanupMs, () => {
+      this.#answered.forgetExpired(this.#now());
+      this.#scheduleCleanup();
+    });
+  }
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const STILL_PENDING: Answer = refused('in_progress', { retryAfterMs: RETRY_MS });
+
+function asDuplicate(answer: Answer): Answer {
+  return answer.status === 'refused' ? answer : { ...answer, wasDuplicate: true };
+}

@@ -1,0 +1,167 @@
+import { describe, expect, it } from 'vitest';
+import { Engine } from '../engine/engine.ts';
+import type { RecordStore } from '../engine/record-store.ts';
+import type { World } from '../engine/world.ts';
+import { nodePlatform } from '../runtime/node-platform.ts';
+import { memoryStore } from '../stores/memory/memory-store.ts';
+import { type ManualWorld, manualWorld } from '../testing/manual-world.ts';
+import { withTraits } from '../testing/troubled-store.ts';
+import { defineJob, type Rerun } from './job-type.ts';
+import { JobManager } from './manager.ts';
+import { type Answer, submissionOf } from './submission.ts';
+
+/** A process that dies at its n-th write: just before the store does it, or just after, before it is told. */
+interface Death {
+  readonly atWrite: number;
+  readonly when: 'before' | 'after';
+}
+
+class Life {
+  writes = 0;
+  dead = false;
+  readonly manager: JobManager;
+  readonly engine: Engine;
+
+  constructor(
+    world: ManualWorld,
+    disk: RecordStore,
+    firstRevisionOfLife: number | null,
+    rerun: Rerun,
+    runs: number[],
+    death: Death | null,
+  ) {
+    const store = withTraits(this.#mortal(disk, death), { firstRevisionOfLife });
+    const mortalWorld = this.#mortalWorld(world);
+    this.engine = new Engine({ store, world: mortalWorld, platform: nodePlatform() });
+    const counted = defineJob({
+      type: 'counted',
+      rerun,
+      parse: (payload) => payload,
+      async run(_payload, { attempt }) {
+        runs.push(attempt);
+        return attempt;
+      },
+    });
+    this.manager = new JobManager({ engine: this.engine, world: mortalWorld, types: [counted] });
+  }
+
+  #mortal(disk: RecordStore, death: Death | null): RecordStore {
+    const never = () => new Promise<never>(() => {});
+    return {
+      ...disk,
+      traits: disk.traits,
+      read: (id) => (this.dead ? never() : disk.read(id)),
+      swap: async (id, expected, next) => {
+        if (this.dead) return never();
+        this.writes += 1;
+        const isLast = death !== null && this.writes === death.atWrite;
+        if (isLast) this.dead = true;
+        if (isLast && death.when === 'before') return never();
+        const result = await disk.swap(id, expected, next);
+        return isLast ? never() : result;
+      },
+      scan: (query) => disk.scan(query),
+      count: () => disk.count(),
+      close: () => disk.close(),
+    };
+  }
+
+  /** The clock goes on for everyone; the timers of the dead do not. */
+  #mortalWorld(world: ManualWorld): World {
+    return {
+      ...world,
+      startTimer: (ms, callback) =>
+        world.startTimer(ms, () => {
+          if (!this.dead) callback();
+        }),
+    };
+  }
+}
+
+const submission = submissionOf({
+  tenant: 'shop',
+  key: 'host1.dc1:12345:42:a1b2c3d4e5f60718',
+  type: 'counted',
+  payload: { n: 1 },
+});
+
+/** Reserve and place; then the first guess of the run's claim, commit, the claim that counts, and settle. */
+const WRITES_OF_ONE_JOB = 6;
+
+async function firstLife(
+  world: ManualWorld,
+  disk: RecordStore,
+  rerun: Rerun,
+  runs: number[],
+  death: Death,
+) {
+  const life = new Life(world, disk, null, rerun, runs, death);
+  let acknowledged: Answer | null = null;
+  void life.manager.submit(submission).then((answer) => {
+    acknowledged = answer;
+  });
+  await world.advance(5);
+  expect(life.dead).toBe(true);
+  return acknowledged as Answer | null;
+}
+
+const deaths: Death[] = Array.from({ length: WRITES_OF_ONE_JOB }, (_, i) => i + 1).flatMap(
+  (atWrite) => [
+    { atWrite, when: 'before' as const },
+    { atWrite, when: 'after' as const },
+  ],
+);
+
+describe.each(['shared', 'embedded'] as const)('on a store that is %s', (kind) => {
+  /** After the death: what the client learns by retrying, and what becomes of the job. */
+  async function survive(rerun: Rerun, death: Death) {
+    const world = manualWorld();
+    const disk = memoryStore();
+    const runs: number[] = [];
+    const acknowledged = await firstLife(world, disk, rerun, runs, death);
+    const runsBefore = runs.length;
+    const revisions: number[] = [0];
+    for await (const { revision } of disk.scan({ limit: 100 })) revisions.push(revision);
+    const bornAt = kind === 'embedded' ? Math.max(...revisions) + 1 : null;
+    const second = new Life(world, disk, bornAt, rerun, runs, null);
+    const retries: Promise<Answer>[] = [];
+    for (let i = 0; i < 4; i += 1) {
+      retries.push(second.manager.submit(submission));
+      await world.advance(25_000);
+    }
+    const answers = [
+      ...(acknowledged === null ? [] : [acknowledged]),
+      ...(await Promise.all(retries)),
+    ];
+    const { jobs } = await second.manager.list({ tenant: 'shop', limit: 10 });
+    return { answers, jobs, runs, runsBefore };
+  }
+
+  it.each(deaths)(
+    '[J3] one job comes of a submission whose process dies $when write $atWrite',
+    async (death) => {
+      const { answers, jobs, runs } = await survive('safe', death);
+      const ids = new Set(answers.flatMap((answer) => ('jobId' in answer ? [answer.jobId] : [])));
+      expect(ids.size).toBe(1);
+      expect(answers.at(-1)).toMatchObject({ status: 'committed', wasDuplicate: true });
+      expect(jobs).toMatchObject([{ jobId: [...ids][0], state: 'succeeded' }]);
+      expect(runs.length).toBeGreaterThanOrEqual(1);
+      expect(runs.length).toBeLessThanOrEqual(2);
+    },
+  );
+
+  it.each(deaths)(
+    '[J5] a job that may not re-run is started once at most, and never lost, when its process dies $when write $atWrite',
+    async (death) => {
+      const { answers, jobs, runs, runsBefore } = await survive('never', death);
+      expect(runs.length).toBeLessThanOrEqual(1);
+      expect(answers.at(-1)).toMatchObject({ status: 'committed' });
+      expect(jobs).toHaveLength(1);
+      // Nobody can know whether a run that was claimed and not settled has happened; all else has run.
+      const claimedAndLost = death.atWrite === 5 ? death.when === 'after' : death.when === 'before';
+      const isDoubtful = death.atWrite >= 5 && claimedAndLost;
+      expect(jobs[0]?.state).toBe(isDoubtful ? 'in_doubt' : 'succeeded');
+      if (isDoubtful) expect(runs.length).toBe(runsBefore);
+    },
+  );
+});

@@ -1,0 +1,311 @@
+import { OutcomeUnknown } from '../engine/attempt.ts';
+import type { Engine } from '../engine/engine.ts';
+import { OncewardError } from '../engine/errors.ts';
+import type { Attempt, Effect, Execution, Operation, Settlement } from '../engine/operation.ts';
+import { OUTCOME_CEILING, type Policy } from '../engine/policy.ts';
+import { profiles } from '../engine/profiles.ts';
+import type { OperationId, Outcome } from '../engine/record.ts';
+import { DAY, type DurationMs, SECOND } from '../engine/units.ts';
+import type { Timer, World } from '../engine/world.ts';
+import { endOutcome, isUp, type StoredJob, storedJobOf, tenantOfRun } from './job-record.ts';
+import { attemptsOf, backoffOf, isRepeatable, JobFailed, type JobType } from './job-type.ts';
+import type { CancelResult } from './jobs-port.ts';
+
+export interface RunnerOptions {
+  readonly engine: Engine;
+  readonly world: World;
+  readonly types: ReadonlyMap<string, JobType>;
+  readonly leaseMs: DurationMs;
+  /** Jobs that run at once; 16 unless told. */
+  readonly concurrency?: number;
+  /** How long the end of a job is kept; a day unless told. */
+  readonly keepEndedMs?: DurationMs;
+  /** How often jobs are looked for that nobody runs. */
+  readonly rescanMs?: DurationMs;
+  readonly onFault?: (error: unknown, id: OperationId | null) => void;
+}
+
+/** Jobs held ready in memory at most. What does not fit waits in the store and is found by the next scan. */
+const HELD_AT_MOST = 10_000;
+/** All that waits must outlive any outage; a year is the engine's longest. */
+export const KEEP_WAITING_MS = 365 * DAY;
+/** The same for every job: the id is random, so there is no other payload to take it for. */
+export const RUN_FINGERPRINT = 'job';
+const CANCELLED = 'the job was cancelled';
+
+interface Ready {
+  readonly id: OperationId;
+  readonly type: JobType;
+}
+
+/**
+ * Runs what is queued. Jobs taken in by this process come by `offer`, at once; a scan finds those whose process died,
+ * or that did not fit. Whoever claims a job first runs it: several runners on one store need not know of each other.
+ */
+export class Runner {
+  readonly #options: RunnerOptions;
+  readonly #policy: Policy;
+  readonly #ready: Ready[] = [];
+  readonly #held = new Set<string>();
+  readonly #running = new Map<string, AbortController>();
+  readonly #ended = new Set<() => void>();
+  #timer: Timer | null = null;
+  #scan: Promise<void> = Promise.resolve();
+  #overflowed = false;
+  #closed = false;
+
+  constructor(options: RunnerOptions) {
+    this.#options = options;
+    const keep = options.keepEndedMs ?? DAY;
+    this.#policy = {
+      ...profiles.jobs,
+      leaseMs: options.leaseMs,
+      waitMs: 0,
+      keepCommittedMs: keep,
+      keepRejectedMs: keep,
+      keepLapsedMs: KEEP_WAITING_MS,
+      // Views are read straight from the record.
+      packAboveBytes: OUTCOME_CEILING,
+    };
+  }
+
+  get policy(): Policy {
+    return this.#policy;
+  }
+
+  get load(): { readonly ready: number; readonly running: number } {
+    return { ready: this.#ready.length, running: this.#running.size };
+  }
+
+  start(): void {
+    this.#scan = this.#rescan();
+    this.#schedule();
+  }
+
+  offer(id: OperationId, type: JobType): void {
+    if (this.#closed || this.#held.has(id.key)) return;
+    if (this.#held.size >= HELD_AT_MOST) {
+      this.#overflowed = true;
+      return;
+    }
+    this.#held.add(id.key);
+    this.#ready.push({ id, type });
+    this.#fill();
+  }
+
+  /** Cancels a job that has not begun; tells one that runs here to stop. */
+  async cancel(id: OperationId, job: StoredJob, type: JobType | undefined): Promise<CancelResult> {
+    const here = this.#running.get(id.key);
+    if (here !== undefined) {
+      here.abort(new JobFailed(CANCELLED));
+      return 'stopping';
+    }
+    // To cancel is to run the job in a way that ends at once: the claim decides between the two.
+    const execution = await this.#options.engine.execute(
+      this.#operation(id, type),
+      async (attempt) => {
+        const end = { type: job.type, submittedAt: job.submittedAt, error: CANCELLED } as const;
+        const attempts = attempt.number - 1;
+        return rejected(this.#end({ ...end, state: 'cancelled', attempts }));
+      },
+    );
+    switch (execution.kind) {
+      case 'executed':
+        return 'cancelled';
+      case 'replayed':
+        return 'already_over';
+      case 'refused':
+        if (execution.reason === 'in_progress') return 'running_elsewhere';
+        if (execution.reason === 'in_doubt') return 'already_over';
+        throw new OncewardError('ONCE_STORE_UNAVAILABLE', 'the store did not answer', {
+          cause: execution.cause,
+        });
+    }
+  }
+
+  /** Begins no more jobs, tells those that run to stop, and waits for them at most so long. */
+  async close(waitMs: DurationMs = 10 * SECOND): Promise<void> {
+    this.#closed = true;
+    this.#timer?.cancel();
+    await this.#scan;
+    if (this.#running.size === 0) return;
+    const { world } = this.#options;
+    await new Promise<void>((resolve) => {
+      const timer = world.startTimer(waitMs, resolve);
+      this.#ended.add(() => {
+        if (this.#running.size > 0) return;
+        timer.cancel();
+        resolve();
+      });
+    });
+    for (const stop of this.#running.values()) stop.abort(new Error('the process is closing'));
+  }
+
+  #fill(): void {
+    const concurrency = this.#options.concurrency ?? 16;
+    while (!this.#closed && this.#running.size < concurrency) {
+      const next = this.#ready.shift();
+      if (next === undefined) break;
+      void this.#run(next);
+    }
+    if (this.#ready.length === 0 && this.#overflowed && !this.#closed) {
+      this.#overflowed = false;
+      this.#scan = this.#scan.then(() => this.#rescan());
+    }
+  }
+
+  async #run(ready: Ready): Promise<void> {
+    const { id, type } = ready;
+    const stop = new AbortController();
+    this.#running.set(id.key, stop);
+    let again: DurationMs | null = null;
+    try {
+      const operation = this.#operation(id, type);
+      const execution = await this.#options.engine.execute(operation, this.#effect(ready, stop));
+      again = retryIn(execution, type);
+    } catch (error) {
+      const isExpected = error instanceof OutcomeUnknown || error instanceof Vanished;
+      if (!isExpected) this.#options.onFault?.(error, id);
+    }
+    this.#running.delete(id.key);
+    if (again === null || this.#closed) this.#held.delete(id.key);
+    else this.#startLater(ready, again);
+    for (const told of this.#ended) told();
+    this.#fill();
+  }
+
+  #startLater(ready: Ready, ms: DurationMs): void {
+    this.#options.world.startTimer(ms, () => {
+      this.#ready.push(ready);
+      this.#fill();
+    });
+  }
+
+  #operation(id: OperationId, type: JobType | undefined): Operation {
+    return {
+      id,
+      fingerprint: RUN_FINGERPRINT,
+      effect: {
+        kind: 'external',
+        onLapse: type !== undefined && isRepeatable(type) ? 'take_over' : 'in_doubt',
+      },
+      policy: this.#policy,
+    };
+  }
+
+  #effect({ type }: Ready, stop: AbortController): Effect {
+    return async (attempt) => {
+      const job = await attempt.step<StoredJob>('job', vanished);
+      const about = { type: job.type, submittedAt: job.submittedAt, attempts: attempt.number };
+      if (attempt.number > attemptsOf(type)) {
+        const error = `given up: ${attempt.number - 1} runs were begun and none came to an end`;
+        const attempts = attempt.number - 1;
+        return rejected(this.#end({ ...about, state: 'failed', attempts, error }));
+      }
+      try {
+        const result = await perform(type, job, attempt, stop);
+        return committed(
+          this.#end(
+            'queue' in type
+              ? { ...about, state: 'handed_over', queue: type.queue.name }
+              : { ...about, state: 'succeeded', result },
+          ),
+        );
+      } catch (error) {
+        return this.#failed(error, about, type, attempt, stop);
+      }
+    };
+  }
+
+  #failed(
+    error: unknown,
+    about: { type: string; submittedAt: number; attempts: number },
+    type: JobType,
+    attempt: Attempt,
+    stop: AbortController,
+  ): Settlement {
+    if (error instanceof OutcomeUnknown) throw error;
+    if (stop.signal.aborted && stop.signal.reason instanceof JobFailed) {
+      return rejected(this.#end({ ...about, state: 'cancelled', error: CANCELLED }));
+    }
+    const isFinal = error instanceof JobFailed || attempt.number >= attemptsOf(type);
+    if (!isFinal) return { as: 'released' };
+    const message = error instanceof Error ? error.message : String(error);
+    return rejected(this.#end({ ...about, state: 'failed', error: message.slice(0, 2_000) }));
+  }
+
+  #end(end: Parameters<typeof endOutcome>[0]): Outcome {
+    return endOutcome(end, this.#policy.maxOutcomeBytes);
+  }
+
+  #schedule(): void {
+    if (this.#closed) return;
+    this.#timer = this.#options.world.startTimer(this.#options.rescanMs ?? 5 * SECOND, () => {
+      this.#scan = this.#scan.then(() => this.#rescan());
+      void this.#scan.then(() => this.#schedule());
+    });
+  }
+
+  /** Offers every job that is up and that this process does not hold already. While it holds plenty, it need not look. */
+  async #rescan(): Promise<void> {
+    if (this.#held.size > HELD_AT_MOST / 2) return;
+    const { engine, world, types, onFault } = this.#options;
+    const bornAt = engine.store.traits.firstRevisionOfLife;
+    try {
+      const query = { states: ['pending'], limit: Number.MAX_SAFE_INTEGER } as const;
+      for await (const { id, record, revision } of engine.list(query)) {
+        if (this.#closed || this.#held.size >= HELD_AT_MOST) return;
+        if (record === null || tenantOfRun(id) === null || this.#held.has(id.key)) continue;
+        const orphaned = bornAt !== null && revision < bornAt;
+        if (!isUp(record, orphaned, world.now())) continue;
+        const type = types.get(storedJobOf(record.steps)?.type ?? '');
+        if (type !== undefined) this.offer(id, type);
+      }
+    } catch (error) {
+      onFault?.(error, null);
+    }
+  }
+}
+
+/** The record was purged between the look and the claim: there is nothing to run, and the claim is given back. */
+class Vanished extends Error {}
+
+function vanished(): Promise<never> {
+  return Promise.reject(new Vanished('the job is gone'));
+}
+
+async function perform(
+  type: JobType,
+  job: StoredJob,
+  attempt: Attempt,
+  stop: AbortController,
+): Promise<unknown> {
+  const tenant = tenantOfRun(attempt.id) ?? '';
+  const jobId = attempt.id.key;
+  const { downstreamKey: derivedKey, fence, number } = attempt;
+  if ('queue' in type) {
+    await type.queue.enqueue({ jobId, tenant, type: job.type, payload: job.payload, derivedKey });
+    return null;
+  }
+  return type.runRaw(JSON.parse(job.payload), {
+    ...{ jobId, tenant, type: job.type, attempt: number, fence, derivedKey },
+    // Made when asked for: most handlers never do.
+    get signal() {
+      return AbortSignal.any([attempt.signal, stop.signal]);
+    },
+  });
+}
+
+/** `null`: there is nothing left to do here. */
+function retryIn(execution: Execution, type: JobType): DurationMs | null {
+  if (execution.kind !== 'executed' || execution.settlement.as !== 'released') return null;
+  return execution.attempt >= attemptsOf(type) ? null : backoffOf(type, execution.attempt);
+}
+
+function committed(outcome: Outcome): Settlement {
+  return { as: 'committed', outcome };
+}
+
+function rejected(outcome: Outcome): Settlement {
+  return { as: 'rejected', outcome };
+}
