@@ -13,7 +13,9 @@ const PACKAGES = {
   pg_basebackup: 'postgresql',
   pg_isready: 'postgresql',
   pgbench: 'postgresql',
+  pgbouncer: 'pgbouncer',
   etcd: 'etcd-server',
+  chromium: 'chromium',
 } as const;
 
 export type Program = keyof typeof PACKAGES;
@@ -31,7 +33,7 @@ export function locate(program: Program): string {
 }
 
 function find(program: Program): string | null {
-  const folders = [...postgresFolders(), ...(process.env.PATH ?? '').split(delimiter)];
+  const folders = [...postgresFolders(), ...(process.env.PATH ?? '').split(delimiter), '/usr/sbin'];
   for (const folder of folders) {
     const path = join(folder, program);
     try {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { CountingServer } from './counting-server.ts';
+import { CountingServer } from '../../test/client/counting-server.ts';
 import { type GroupStep, memoryStorage, Outbox } from './index.ts';
 import type { OutboxStorage } from './outbox-storage.ts';
 

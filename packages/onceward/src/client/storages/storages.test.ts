@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { STORAGE_LAWS } from '../../../test/client/storage-laws.ts';
 import type { OutboxStorage } from '../outbox-storage.ts';
 import { memoryStorage } from './memory.ts';
 import { openLogStorage } from './node-log.ts';
-import { STORAGE_LAWS } from './storage-laws.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'onceward-outbox-'));
 let folders = 0;

@@ -1,0 +1,103 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** What tests need of a server, whichever one it is: an address, and how often an effect really happened. */
+export interface OrdersServer {
+  readonly url: string;
+  /** How often each item was ordered. */
+  effects(): ReadonlyMap<string, number>;
+  /** How many requests arrived for each item, replays included. */
+  requests(): ReadonlyMap<string, number>;
+  /** What becomes of the next orders; `behave(…)` with nothing makes it well again. */
+  behave(trouble?: Trouble): void;
+  close(): Promise<void>;
+}
+
+export interface Trouble {
+  /** The effect happens, and then the connection breaks. */
+  readonly loseAnswers?: number;
+  /** Every answer waits this long after the effect. */
+  readonly delayMs?: number;
+  readonly status?: number;
+}
+
+/** Further files to serve: pages and scripts, by path. */
+export type Files = Readonly<Record<string, { readonly type: string; readonly text: string }>>;
+
+/** A small server that honours keys: the effect and its answer are remembered under the key in one step. */
+export async function startOrdersServer(files: Files = {}): Promise<OrdersServer> {
+  const answers = new Map<string, string>();
+  const effects = new Map<string, number>();
+  const requests = new Map<string, number>();
+  let trouble: Trouble = {};
+  let toLose = 0;
+
+  const order = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { item } = JSON.parse(await readBody(request)) as { item: string };
+    const key = String(request.headers['idempotency-key']);
+    count(requests, item);
+    if (trouble.status !== undefined) {
+      response.writeHead(trouble.status).end();
+      return;
+    }
+    const replayed = answers.has(key);
+    if (!replayed) {
+      count(effects, item);
+      answers.set(key, JSON.stringify({ order_id: `o-${answers.size + 1}`, item }));
+    }
+    if (toLose > 0) {
+      toLose -= 1;
+      request.socket.destroy();
+      return;
+    }
+    if (trouble.delayMs) await new Promise((resolve) => setTimeout(resolve, trouble.delayMs));
+    const headers = {
+      'content-type': 'application/json',
+      'idempotency-replayed': String(replayed),
+    };
+    response.writeHead(201, headers).end(answers.get(key));
+  };
+
+  const server = createServer((request, response) => {
+    if (request.method === 'POST') {
+      order(request, response).catch(() => request.socket.destroy());
+      return;
+    }
+    const file = files[request.url?.split('?')[0] ?? ''];
+    response.writeHead(file ? 200 : 404, { 'content-type': file?.type ?? 'text/plain' });
+    response.end(file?.text ?? 'not found');
+  });
+  const url = await listen(server);
+  return {
+    url,
+    effects: () => effects,
+    requests: () => requests,
+    behave(next = {}) {
+      trouble = next;
+      toLose = next.loseAnswers ?? 0;
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function count(counts: Map<string, number>, item: string): void {
+  counts.set(item, (counts.get(item) ?? 0) + 1);
+}
+
+function listen(server: Server): Promise<string> {
+  return new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => {
+      resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    });
+  });
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  let text = '';
+  for await (const chunk of request) text += chunk;
+  return text;
+}
