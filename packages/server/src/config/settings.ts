@@ -55,10 +55,12 @@ const program = {
   }),
   apiKey: unset(text(/^ak_[\x21-\x7e]{1,200}$/, 'ak_ and up to 200 printable characters'), {
     name: 'ONCEWARD_API_KEY',
+    flag: 'api-key',
     about: 'The admin credential. Unset: one is made at the first start and printed once.',
   }),
   apiSecret: unset(text(/^sk_[\x21-\x7e]{1,200}$/, 'sk_ and up to 200 printable characters'), {
     name: 'ONCEWARD_API_SECRET',
+    flag: 'api-secret',
     secret: true,
     about: 'The secret that goes with ONCEWARD_API_KEY.',
   }),
@@ -102,6 +104,12 @@ const gateway = {
     name: 'ONCEWARD_UPSTREAM',
     flag: 'upstream',
     about: 'The API behind the gateway. The gateway does not start without it.',
+  }),
+  adminPort: setting(wholeNumber(0, 65_535), {
+    name: 'ONCEWARD_ADMIN_PORT',
+    flag: 'admin-port',
+    initial: 8081,
+    about: 'Port of the admin API, the health checks and the metrics of the gateway.',
   }),
   upstreamTimeoutSeconds: setting(seconds(0.05, 3_600), {
     name: 'ONCEWARD_UPSTREAM_TIMEOUT_SECONDS',
@@ -158,7 +166,7 @@ const idempotency = {
   excludedPaths: setting(list(PATH_PATTERN, 'paths that begin with /, separated by commas'), {
     name: 'IDEMPOTENCY_EXCLUDED_PATHS',
     initial: [],
-    about: 'Paths that are left alone; a trailing * stands for the rest.',
+    about: 'Paths that are left alone; `/*` at the end stands for all below.',
   }),
   requireKey: setting(yesOrNo(), {
     name: 'IDEMPOTENCY_REQUIRE_KEY',
@@ -205,9 +213,9 @@ const idempotency = {
     initial: false,
     about: 'Keeps streamed answers too, up to the same length.',
   }),
-  notRetained: setting(oneOf('tell', 'rerun'), {
+  notRetained: setting(oneOf('refuse', 'rerun'), {
     name: 'IDEMPOTENCY_NOT_RETAINED',
-    initial: 'tell',
+    initial: 'refuse',
     about: 'What a retry meets when the answer was not kept: a 409 that says so, or another run.',
   }),
   fingerprint: setting(oneOf('raw', 'canonical'), {

@@ -1,0 +1,66 @@
+import Fastify, { type FastifyBaseLogger, LogController } from 'fastify';
+import type { Program } from '../compose.ts';
+import { demoRoutes } from '../demo/demo-routes.ts';
+import { VERSION } from '../version.ts';
+import { adminRoutes } from './admin-routes.ts';
+import { auditRoutes } from './audit-routes.ts';
+import { describeApi, serveDocuments } from './documents.ts';
+import { eventStream } from './event-stream.ts';
+import { healthRoutes } from './health-routes.ts';
+import { operationsRoutes } from './operations-routes.ts';
+import { refuseEarly, refuseExpectation, refuseProperly, refuseRaw } from './refusals.ts';
+import { type Api, validateWithZod, type ZodTypes } from './zod-schemas.ts';
+
+/** A scope and a key fill a path; each of their characters may take up nine (`%F0%9F%98` and so on). */
+const LONGEST_PARAMETER = 6_000;
+const REQUEST_TIMEOUT_MS = 120_000;
+
+export interface AppOptions {
+  /** Whether the demo orders API is served too. */
+  readonly demo: boolean;
+}
+
+export async function buildApp(program: Program, options: AppOptions): Promise<Api> {
+  const { config, log } = program;
+  let closing = false;
+  const app: Api = Fastify({
+    loggerInstance: log as FastifyBaseLogger,
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: config.settings.maxRequestBytes,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: LONGEST_PARAMETER },
+    frameworkErrors: refuseEarly,
+    clientErrorHandler: refuseRaw,
+  }).withTypeProvider<ZodTypes>();
+  app.server.on('checkExpectation', refuseExpectation);
+  app.addHook('preClose', async () => {
+    closing = true;
+  });
+
+  validateWithZod(app);
+  refuseProperly(app, log);
+  timeRequests(app, program);
+  await describeApi(app, VERSION);
+  healthRoutes(app, program, () => closing);
+  operationsRoutes(app, program);
+  adminRoutes(app, program);
+  auditRoutes(app, program);
+  eventStream(app, program);
+  if (options.demo) {
+    await app.register((scope) => demoRoutes(scope.withTypeProvider<ZodTypes>(), program));
+  }
+  await serveDocuments(app);
+  return app;
+}
+
+function timeRequests(app: Api, { metrics, log }: Program): void {
+  app.addHook('onResponse', async (request, reply) => {
+    // Paths that nobody serves are one route, or whoever makes them up makes up our memory too.
+    const route = request.routeOptions.url ?? 'none';
+    const { method } = request;
+    const status = reply.statusCode;
+    metrics.timeRequest(method, route, status, reply.elapsedTime / 1_000);
+    log.debug({ method, route, status, ms: Math.round(reply.elapsedTime) }, 'request');
+  });
+}

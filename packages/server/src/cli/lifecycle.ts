@@ -1,0 +1,35 @@
+import { constants } from 'node:os';
+import type { Logger } from 'pino';
+import type { ExitName } from './exit-code.ts';
+
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+
+export interface Running {
+  /** Takes no new requests, lets the running ones finish, closes the store. */
+  drain(): Promise<void>;
+  /** Ends what is still running, so that `drain` can end too. */
+  cutOff(): void;
+}
+
+/** Waits for a signal, then for the drain. A second signal ends the process on the spot. */
+export function runUntilSignal(running: Running, drainMs: number, log: Logger): Promise<ExitName> {
+  return new Promise((resolve, reject) => {
+    let stopping = false;
+    const stop = (signal: (typeof SIGNALS)[number]) => {
+      if (stopping) process.exit(128 + constants.signals[signal]);
+      stopping = true;
+      log.info({ signal }, 'draining');
+      let cut = false;
+      const timer = setTimeout(() => {
+        cut = true;
+        log.warn({ drainMs }, 'drain_timed_out');
+        running.cutOff();
+      }, drainMs);
+      running
+        .drain()
+        .then(() => resolve(cut ? 'notDrained' : 'done'), reject)
+        .finally(() => clearTimeout(timer));
+    };
+    for (const signal of SIGNALS) process.on(signal, stop);
+  });
+}

@@ -1,0 +1,42 @@
+import { type Command, Option } from 'commander';
+import { type Config, loadConfig } from '../config/load-config.ts';
+import type { Setting } from '../config/setting.ts';
+import { SETTINGS, type SettingId } from '../config/settings.ts';
+
+export const LISTENING = ['host', 'port', 'data', 'store', 'logLevel'] as const;
+export const FORWARDING = [
+  'upstream',
+  'adminPort',
+  'upstreamTimeoutSeconds',
+  'scopeHeaders',
+] as const;
+export const ASKING = ['url', 'apiKey', 'apiSecret'] as const;
+
+/** Gives a command the flags of these settings. Their values are checked with those from elsewhere, not here. */
+export function addSettingFlags(command: Command, ids: readonly SettingId[]): Command {
+  for (const id of ids) {
+    const setting: Setting<unknown> = SETTINGS[id];
+    const { name, initial } = setting;
+    const also = initial === null ? name : `${name}, else ${String(initial)}`;
+    const option = new Option(`--${setting.flag} <value>`, `${setting.about} (${also})`);
+    // Commander would name it in camel case; the flag's own name leads back to the setting.
+    option.attributeName = () => setting.flag ?? id;
+    command.addOption(option);
+  }
+  return command.option('--config <file>', 'settings file in JSON (ONCEWARD_CONFIG)');
+}
+
+/** The settings for one run of a command. */
+export function configFor(options: Readonly<Record<string, unknown>>): Config {
+  const { config: file } = options;
+  const flags = Object.fromEntries(
+    Object.entries(options).filter((entry): entry is [string, string] => {
+      return typeof entry[1] === 'string';
+    }),
+  );
+  return loadConfig({
+    env: process.env,
+    flags,
+    ...(typeof file === 'string' ? { file } : {}),
+  });
+}

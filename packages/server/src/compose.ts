@@ -1,0 +1,94 @@
+import { join } from 'node:path';
+import { createOnceward, type Engine, OncewardError, type RecordStore } from 'onceward';
+import { memoryStore } from 'onceward/memory';
+import { openWalStore } from 'onceward/wal';
+import type { Logger } from 'pino';
+import { AuditTrail } from './audit/audit-trail.ts';
+import type { Config } from './config/load-config.ts';
+import type { Settings } from './config/settings.ts';
+import type { Secret } from './credentials/credential.ts';
+import { CredentialStore } from './credentials/credential-store.ts';
+import { EventHub } from './observability/event-hub.ts';
+import { logEvents } from './observability/event-log.ts';
+import { Metrics } from './observability/metrics.ts';
+
+/** Everything a running program is made of. Only this file knows the concrete stores. */
+export interface Program {
+  readonly config: Config;
+  readonly log: Logger;
+  readonly engine: Engine;
+  readonly credentials: CredentialStore;
+  /** The admin credential that this start has made, to be shown once. */
+  readonly madeCredential: Secret | null;
+  readonly audit: AuditTrail;
+  readonly events: EventHub;
+  readonly metrics: Metrics;
+  /** Stops the background work, then closes what is on disk. */
+  close(): Promise<void>;
+}
+
+export async function compose(config: Config, log: Logger): Promise<Program> {
+  const { settings } = config;
+  // The store first: its lock says whether the folder is ours to write to.
+  const store = await openStore(settings, log);
+  const metrics = new Metrics();
+  const events = new EventHub((err) => log.error({ err }, 'listener_failed'));
+  events.listen(metrics.countEvent);
+  events.listen(logEvents(log));
+  const { audit, credentials, made } = await openFiles(settings, store);
+  const engine = createOnceward({
+    store,
+    near: { maxEntries: settings.maxEntries },
+    sweep: { everyMs: settings.cleanupIntervalSeconds * 1_000 },
+    observe: events.emit,
+    audit: (line) => audit.append(line),
+  });
+  metrics.watch(engine);
+  return {
+    config,
+    log,
+    engine,
+    credentials,
+    madeCredential: made,
+    audit,
+    events,
+    metrics,
+    async close() {
+      await engine.close();
+      await store.close();
+      await audit.close();
+    },
+  };
+}
+
+function openStore(settings: Settings, log: Logger): Promise<RecordStore> {
+  switch (settings.store) {
+    case 'memory':
+      return Promise.resolve(memoryStore());
+    case 'wal':
+      return openWalStore({
+        directory: join(settings.data, 'wal'),
+        onDamage: (damage) => log.error({ damage }, 'store_damage'),
+      });
+  }
+}
+
+async function openFiles(settings: Settings, store: RecordStore) {
+  const { data, apiKey, apiSecret } = settings;
+  try {
+    const audit = await AuditTrail.open(data);
+    const configured = apiKey === null || apiSecret === null ? null : { apiKey, apiSecret };
+    const path = join(data, 'credentials.json');
+    const { store: credentials, made } = await CredentialStore.open({ path, configured });
+    return { audit, credentials, made };
+  } catch (error) {
+    await store.close();
+    const { code } = error as NodeJS.ErrnoException;
+    if (error instanceof OncewardError || code === undefined) throw error;
+    throw new OncewardError(
+      'ONCE_INVALID_CONFIG',
+      `ONCEWARD_DATA names ${data}, which cannot be written to (${code}). Choose a folder that this process may write to.`,
+      { cause: error },
+    );
+  }
+}

@@ -1,0 +1,83 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { CredentialStore } from './credential-store.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'onceward-credentials-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+let files = 0;
+const newPath = () => join(folder, String((files += 1)), 'credentials.json');
+
+describe('[H16] the credential store', () => {
+  it('makes an admin credential at its first opening and no other', async () => {
+    const path = newPath();
+    const first = await CredentialStore.open({ path, configured: null });
+    expect(first.made?.apiKey).toMatch(/^ak_/);
+    expect(first.made?.apiSecret).toMatch(/^sk_/);
+    const second = await CredentialStore.open({ path, configured: null });
+    expect(second.made).toBeNull();
+    const { apiKey = '', apiSecret = '' } = first.made ?? {};
+    expect(await second.store.verify(apiKey, apiSecret)).toMatchObject({ role: 'admin' });
+  });
+
+  it('keeps no secret, in a file that only its owner may read', async () => {
+    const path = newPath();
+    const { made } = await CredentialStore.open({ path, configured: null });
+    const text = readFileSync(path, 'utf8');
+    expect(text).toContain(made?.apiKey);
+    expect(text).not.toContain(made?.apiSecret.slice(3));
+    expect(statSync(path).mode & 0o077).toBe(0);
+  });
+
+  it('knows a wrong secret and an unknown key, also after a right one', async () => {
+    const { store, made } = await CredentialStore.open({ path: null, configured: null });
+    const { apiKey = '', apiSecret = '' } = made ?? {};
+    expect(await store.verify(apiKey, `${apiSecret}x`)).toBeNull();
+    expect(await store.verify(apiKey, apiSecret)).not.toBeNull();
+    expect(await store.verify(apiKey, apiSecret)).not.toBeNull();
+    expect(await store.verify(apiKey, `${apiSecret}x`)).toBeNull();
+    expect(await store.verify('ak_nobody', apiSecret)).toBeNull();
+  });
+
+  it('takes the credential of the settings instead of making one', async () => {
+    const configured = { apiKey: 'ak_set', apiSecret: 'sk_set' };
+    const { store, made } = await CredentialStore.open({ path: newPath(), configured });
+    expect(made).toBeNull();
+    expect(await store.verify('ak_set', 'sk_set')).toMatchObject({ role: 'admin' });
+    expect(await store.verify('ak_set', 'sk_other')).toBeNull();
+  });
+
+  it('forgets a revoked credential at once and for good', async () => {
+    const path = newPath();
+    const { store } = await CredentialStore.open({ path, configured: null });
+    const { apiKey, apiSecret } = await store.create('client', 'shop');
+    expect(await store.verify(apiKey, apiSecret)).toEqual({
+      apiKey,
+      role: 'client',
+      tenant: 'shop',
+    });
+    expect(await store.revoke(apiKey)).toBe(true);
+    expect(await store.verify(apiKey, apiSecret)).toBeNull();
+    expect(await store.revoke(apiKey)).toBe(false);
+    const again = await CredentialStore.open({ path, configured: null });
+    expect(await again.store.verify(apiKey, apiSecret)).toBeNull();
+  });
+
+  it('says that it is busy rather than queue guesses without end', async () => {
+    const { store } = await CredentialStore.open({ path: null, configured: null });
+    const guesses = Array.from({ length: 100 }, () => store.verify('ak_x', 'sk_x'));
+    const answers = await Promise.all(guesses);
+    expect(answers.filter((answer) => answer === 'busy')).toHaveLength(100 - 66);
+    expect(answers.filter((answer) => answer === null)).toHaveLength(66);
+    expect(await store.verify('ak_x', 'sk_x')).toBeNull();
+  });
+
+  it('refuses a damaged file rather than start anew', async () => {
+    const path = newPath();
+    await CredentialStore.open({ path, configured: null });
+    writeFileSync(path, '{"version":1,');
+    await expect(CredentialStore.open({ path, configured: null })).rejects.toThrow(path);
+  });
+});

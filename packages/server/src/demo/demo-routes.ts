@@ -1,0 +1,141 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { idempotency } from 'onceward/fastify';
+import { z } from 'zod';
+import { problem } from '../api/fields.ts';
+import { Problem } from '../api/problem.ts';
+import type { Api } from '../api/zod-schemas.ts';
+import type { Program } from '../compose.ts';
+import { policyOf } from '../config/policy.ts';
+import { tellHttpEvent } from '../observability/http-events.ts';
+import { orderThatCrashes } from './crashing-order.ts';
+import { EffectCount } from './effect-count.ts';
+
+const order = z.strictObject({
+  item: z.string().min(1).max(200),
+  amount: z.int().min(0).describe('In the smallest unit, such as cents.'),
+});
+
+const whole = (most: number) => z.coerce.number().int().min(0).max(most);
+const knobs = z.strictObject({
+  delay_ms: whole(60_000).default(0).describe('How long the order takes.'),
+  status: whole(599).min(200).default(201).describe('The status to answer with.'),
+  throw: z.enum(['0', '1']).default('0').describe('The handler throws.'),
+  bytes: whole(16 * 1_048_576)
+    .optional()
+    .describe('Answers with so many random bytes.'),
+  stream: whole(1_000).optional().describe('Answers with so many chunks, one by one.'),
+  crash: z.enum(['0', '1']).default('0').describe('The process that takes the order dies.'),
+});
+type Knobs = z.output<typeof knobs>;
+
+const CHUNK_PAUSE_MS = 10;
+const BODILESS = new Set([204, 205, 304]);
+
+const tags = ['demo'];
+
+/** An orders API behind the middleware, for a newcomer's first minute. */
+export async function demoRoutes(api: Api, program: Program): Promise<void> {
+  const { engine, config } = program;
+  const { settings } = config;
+  const effects = await EffectCount.open(settings.data);
+  api.addHook('onClose', () => effects.close());
+  api.addHook('onRequest', requireLoopback);
+  await api.register(idempotency, {
+    engine,
+    scopeFrom: demoUser,
+    effect: { kind: 'external', onLapse: settings.onLapse },
+    profile: 'http',
+    policy: { ...policyOf('http', settings), maxOutcomeBytes: settings.maxBodyBytes },
+    mode: settings.mode,
+    sampleRate: settings.shadowSampleRate,
+    required: settings.requireKey,
+    fingerprint: settings.fingerprint,
+    streams: settings.keepStreams ? 'keep' : 'pass',
+    notRetained: settings.notRetained,
+    maxBodyBytes: settings.maxRequestBytes,
+    log: tellHttpEvent(program),
+  });
+
+  api.post(
+    '/demo/v1/orders',
+    {
+      schema: {
+        tags,
+        summary: 'Place an order. Send it twice with one Idempotency-Key: it is placed once.',
+        headers: z.looseObject({
+          'idempotency-key': z.string().optional().describe('Names the order.'),
+          'x-demo-user': z.string().optional().describe('Who orders; demo unless told.'),
+        }),
+        querystring: knobs,
+        body: order,
+        response: { '4xx': problem, '5xx': problem },
+      },
+    },
+    async (request, reply) => {
+      const { query, body } = request;
+      if (query.delay_ms > 0) await sleep(query.delay_ms);
+      if (query.crash === '1') return crash(request, effects);
+      await effects.add();
+      if (query.throw === '1') throw new Error('the demo handler was asked to throw');
+      return answer(reply, query, { order_id: randomUUID(), ...body });
+    },
+  );
+
+  api.get(
+    '/demo/v1/effects',
+    {
+      schema: {
+        tags,
+        summary: 'How many orders were really placed',
+        response: { 200: z.object({ orders: z.int() }) },
+      },
+    },
+    async () => ({ orders: effects.value }),
+  );
+}
+
+async function crash(request: FastifyRequest, effects: EffectCount): Promise<never> {
+  if (await orderThatCrashes()) await effects.add();
+  request.idempotency?.doubt();
+  throw new Problem(
+    'outcome-unknown',
+    'the process that took the order died before it could say how it went',
+  );
+}
+
+function answer(reply: FastifyReply, query: Knobs, placed: object): FastifyReply {
+  reply.code(query.status);
+  if (BODILESS.has(query.status)) return reply.send();
+  if (query.bytes !== undefined) {
+    return reply.type('application/octet-stream').send(randomBytes(query.bytes));
+  }
+  if (query.stream !== undefined) {
+    return reply.type('text/plain').send(Readable.from(chunks(query.stream)));
+  }
+  return reply.send(placed);
+}
+
+async function* chunks(count: number): AsyncGenerator<string> {
+  for (let index = 1; index <= count; index += 1) {
+    yield `chunk ${index}\n`;
+    await sleep(CHUNK_PAUSE_MS);
+  }
+}
+
+function demoUser(request: FastifyRequest): string {
+  const named = request.headers['x-demo-user'];
+  return typeof named === 'string' && named !== '' ? named : 'demo';
+}
+
+const LOOPBACK = /^(127\.|::1$|::ffff:127\.)/;
+
+/** There is no credential to ask for, so it is for this machine alone; a proxy speaks for someone else. */
+async function requireLoopback(request: FastifyRequest): Promise<void> {
+  const { forwarded, 'x-forwarded-for': forwardedFor } = request.headers;
+  const isOwn = LOOPBACK.test(request.socket.remoteAddress ?? '');
+  if (isOwn && forwarded === undefined && forwardedFor === undefined) return;
+  throw new Problem('forbidden', 'the demo API answers callers on this machine only');
+}

@@ -1,0 +1,54 @@
+import type { IncomingMessage } from 'node:http';
+
+export type ReadBody =
+  | { readonly kind: 'whole'; readonly bytes: Uint8Array }
+  /** Longer than the limit: what was read of it, and where the rest is. */
+  | { readonly kind: 'over'; readonly held: readonly Uint8Array[]; readonly rest: IncomingMessage }
+  | { readonly kind: 'gone' };
+
+/** How long the body says it is; `null` where it does not say. */
+export function declaredLength(request: IncomingMessage): number | null {
+  const { headers } = request;
+  if (headers['transfer-encoding'] !== undefined) return null;
+  return Number(headers['content-length'] ?? 0);
+}
+
+/** Reads a body up to a limit. One that says it is longer is not begun. */
+export function readBody(request: IncomingMessage, limit: number): Promise<ReadBody> {
+  const declared = declaredLength(request);
+  if (declared === 0) return Promise.resolve({ kind: 'whole', bytes: Buffer.alloc(0) });
+  if (declared !== null && declared > limit) {
+    return Promise.resolve({ kind: 'over', held: [], rest: request });
+  }
+  return new Promise((resolve) => {
+    const held: Buffer[] = [];
+    let length = 0;
+    const finish = (result: ReadBody) => {
+      request.off('data', onData).off('end', onEnd).off('close', onClose);
+      request.on('error', () => {});
+      resolve(result);
+    };
+    const onData = (chunk: Buffer) => {
+      held.push(chunk);
+      length += chunk.length;
+      if (length <= limit) return;
+      request.pause();
+      finish({ kind: 'over', held, rest: request });
+    };
+    const onEnd = () => {
+      const bytes = held.length === 1 ? held[0]! : Buffer.concat(held, length);
+      finish({ kind: 'whole', bytes });
+    };
+    const onClose = () => finish({ kind: 'gone' });
+    request.on('data', onData).on('end', onEnd).on('close', onClose);
+    request.once('error', onClose);
+  });
+}
+
+/** What was read already, then the rest. */
+export async function* resumed(
+  body: Extract<ReadBody, { kind: 'over' }>,
+): AsyncIterable<Uint8Array> {
+  yield* body.held;
+  yield* body.rest as AsyncIterable<Uint8Array>;
+}
