@@ -20,6 +20,8 @@ export interface Intent {
   readonly label: string | null;
   readonly group: boolean;
   readonly steps: readonly Step[];
+  /** The key was minted for this intent: nobody can know it yet. */
+  readonly isNew: boolean;
   /** The same payload under another key is caught if it was queued within this time. */
   readonly catchWithinMs: number | null;
   readonly coalesce: string | null;
@@ -61,6 +63,8 @@ export class Enqueuer {
   readonly #world: ClientWorld;
   #pending: PendingIntent[] = [];
   #writing = false;
+  /** What this tab wrote last. Another may have come since; the swap finds out. */
+  #position: Position | undefined;
 
   constructor(book: OperationBook, world: ClientWorld) {
     this.#book = book;
@@ -109,8 +113,12 @@ export class Enqueuer {
     for (let tries = 1; tries <= MOST_TRIES; tries += 1) {
       const draft = await this.#draft(intents);
       if (draft.changes.length === 0) return draft.queued;
+      this.#position = undefined;
       try {
-        if (await this.#book.swap(draft.changes)) return draft.queued;
+        if (await this.#book.swap(draft.changes)) {
+          this.#position = draft.position;
+          return draft.queued;
+        }
       } catch (error) {
         // A write that failed may still have been made: then its keys are known by now.
         const again = await this.#draft(intents).catch(() => null);
@@ -123,7 +131,7 @@ export class Enqueuer {
 
   async #draft(intents: readonly HashedIntent[]): Promise<Draft> {
     const known = await this.#lookUp(intents);
-    const position = known.position;
+    let { position } = known;
     let last = position?.last ?? 0;
     const changes = new Map<string, Change>();
     const queued = intents.map((intent): Queued | ClientError => {
@@ -138,16 +146,24 @@ export class Enqueuer {
       return answerFor(operation, 'queued', superseded?.id ?? null);
     });
     if (last > (position?.last ?? 0)) {
-      const next: Position = { version: (position?.version ?? 0) + 1, last };
       const expected = position?.version ?? null;
-      changes.set(layout.position, { key: layout.position, expected, next });
+      position = { version: (expected ?? 0) + 1, last };
+      changes.set(layout.position, { key: layout.position, expected, next: position });
     }
-    return { queued, changes: [...changes.values()] };
+    return { queued, changes: [...changes.values()], position };
   }
 
   /** Everything the intents could meet, read in two rounds. */
   async #lookUp(intents: readonly HashedIntent[]): Promise<Known> {
     const places = intents.flatMap(placesOf);
+    // New keys that ask for nothing else cannot meet anything: the usual case, and one look less.
+    if (
+      this.#position &&
+      intents.every((intent) => intent.isNew) &&
+      places.length === intents.length
+    ) {
+      return new Known(this.#position, new Map(), new Map());
+    }
     const [position, ...pointers] = await this.#book.storage.read([layout.position, ...places]);
     const ids = new Map<string, string>();
     places.forEach((place, i) => {
@@ -166,6 +182,7 @@ export class Enqueuer {
 interface Draft {
   readonly queued: (Queued | ClientError)[];
   readonly changes: readonly Change[];
+  readonly position: Position | undefined;
 }
 
 /** What the storage held when the draft was begun, together with what the draft has added since. */

@@ -370,6 +370,18 @@ describe('outbox', () => {
     expect(queued.map(({ id }) => id)).toEqual(queued.map(({ id }) => id).sort());
   });
 
+  it('[C9] tabs that queue in turn never give an id twice, and keep the order', async () => {
+    const tabs = [life({ start: false }), life({ start: false })];
+    const queued = [];
+    for (let i = 0; i < 20; i += 1) {
+      const both = tabs.map((tab) => tab.enqueue(order(`${i}`)));
+      queued.push(...(i % 3 === 0 ? await Promise.all(both) : [await both[0], await both[1]]));
+    }
+    expect(new Set(queued.map((one) => one?.id)).size).toBe(40);
+    await tabs[0]?.drain();
+    expect(server.effects.map(Number)).toEqual(Array.from({ length: 40 }, (_, i) => i >> 1));
+  });
+
   it('[C4] bad requests are refused before anything is stored', async () => {
     const outbox = life();
     const bad: [Parameters<Outbox['enqueue']>, RegExp][] = [

@@ -189,6 +189,7 @@ export class Outbox {
       label: options.label ?? null,
       group,
       steps,
+      isNew: options.key === undefined,
       catchWithinMs: options.allowDuplicate ? null : (catchDuplicatesWithinMs ?? null),
       coalesce: options.coalesce === undefined ? null : takeName('coalesce', options.coalesce),
     });
