@@ -19,7 +19,7 @@ export interface EtcdCluster {
 /** One node or three; they form one cluster that is ready when this returns. */
 export async function startEtcd(size: 1 | 3 = 1): Promise<EtcdCluster> {
   const folder = createWorkFolder('etcd', null);
-  const members = [];
+  const members: { name: string; client: number; peer: number }[] = [];
   for (let at = 0; at < size; at++) {
     members.push({ name: `node${at}`, client: await freePort(), peer: await freePort() });
   }

@@ -4,6 +4,7 @@
  */
 export { locate, type Program } from './binaries.ts';
 export { type EtcdCluster, type EtcdServer, startEtcd } from './etcd.ts';
+export { type PgBouncer, startPgBouncer } from './pgbouncer.ts';
 export {
   type PostgresCluster,
   type PostgresOptions,

@@ -17,6 +17,8 @@ export interface PostgresStoreOptions {
   readonly pool: PgPool;
   /** How long a call may take. */
   readonly timeoutMs?: DurationMs;
+  /** How long a call within the caller's transaction may take, waiting for other transactions included. */
+  readonly transactionTimeoutMs?: DurationMs;
   /** How many connections write. More than two seldom help: what waits is gathered into one statement. */
   readonly connections?: number;
   /** Wakes waiters in other processes by LISTEN, over one connection. Off behind a pooler in transaction mode. */
@@ -53,6 +55,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   return new PostgresStore({
     pool: options.pool,
     timeoutMs,
+    transactionTimeoutMs: options.transactionTimeoutMs ?? 30 * SECOND,
     connections,
     notifications: options.notifications !== false,
     proof,

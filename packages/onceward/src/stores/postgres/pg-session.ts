@@ -2,6 +2,7 @@ import { StoreError } from '../../engine/errors.ts';
 import type { DurationMs } from '../../engine/units.ts';
 import { CallDeadlines } from '../call-deadlines.ts';
 import type { PgMessage, PgPool, PgPoolClient } from './pg-driver.ts';
+import { unconfirmed } from './transactions.ts';
 
 /**
  * A commit of its own that writes to the log and nowhere else. When it is acknowledged, so is everything before it:
@@ -104,14 +105,6 @@ function unreachable(cause: unknown): StoreError {
     cause,
     applied: 'no',
   });
-}
-
-/** With a warning, PostgreSQL reports as done what it only did here: a standby may not have it. */
-function unconfirmed(warning: string): StoreError {
-  return new StoreError(
-    'ONCE_STORE_UNAVAILABLE',
-    `PostgreSQL committed with a warning, so the commit may not survive: ${warning}`,
-  );
 }
 
 /** SQLSTATE classes after which a statement is known to have been undone. */

@@ -13,6 +13,7 @@ import type {
   TransactionalStore,
 } from '../../engine/record-store.ts';
 import { type DurationMs, type EpochMs, MIB } from '../../engine/units.ts';
+import { CallDeadlines } from '../call-deadlines.ts';
 import type { StoreFinding } from '../durability.ts';
 import { SwapQueue } from '../swap-queue.ts';
 import { Waiters } from '../waiters.ts';
@@ -34,6 +35,7 @@ import {
   swapParameters,
 } from './record-rows.ts';
 import { countRecords, type RunQuery, Sweep, scanRecords } from './record-scan.ts';
+import { runInTransaction } from './transactions.ts';
 
 const MAX_RECORD_BYTES = 8 * MIB;
 /** Every operation of a batch takes an advisory lock, of which a server has some thousands. */
@@ -51,6 +53,7 @@ interface ReadItem {
 export interface PostgresStoreParts {
   readonly pool: PgPool;
   readonly timeoutMs: DurationMs;
+  readonly transactionTimeoutMs: DurationMs;
   readonly connections: number;
   readonly notifications: boolean;
   readonly proof: DurabilityProof;
@@ -60,12 +63,15 @@ export class PostgresStore implements TransactionalStore<PgClient> {
   readonly traits: StoreTraits;
   /** The server's settings that decide what the store promises. */
   readonly findings: readonly StoreFinding[];
-  readonly #timeoutMs: DurationMs;
+  /** Absent without notifications: waiters then poll at a pace of their own. */
+  readonly changed?: NonNullable<RecordStore['changed']>;
+  readonly #parts: PostgresStoreParts;
   readonly #sessions: readonly PgSession[];
   readonly #reading: PgSession;
   readonly #sweeping: PgSession;
   readonly #swaps: SwapQueue<SwapItem, SwapAnswer>;
   readonly #reads: SwapQueue<ReadItem, StoredRecord | null>;
+  readonly #deadlines: CallDeadlines;
   readonly #sweep = new Sweep();
   readonly #waiters = new Waiters();
   readonly #listener: ChangeListener | null;
@@ -79,7 +85,8 @@ export class PostgresStore implements TransactionalStore<PgClient> {
       firstRevisionOfLife: null,
     };
     this.findings = parts.proof.findings;
-    this.#timeoutMs = timeoutMs;
+    this.#parts = parts;
+    this.#deadlines = new CallDeadlines(timeoutMs);
     const sessions = Array.from(
       { length: parts.connections },
       () => new PgSession(pool, timeoutMs),
@@ -88,6 +95,9 @@ export class PostgresStore implements TransactionalStore<PgClient> {
     this.#reading = new PgSession(pool, timeoutMs);
     this.#sweeping = new PgSession(pool, SWEEP_TIMEOUT_MS);
     this.#listener = parts.notifications ? new ChangeListener(pool, this.#waiters) : null;
+    if (parts.notifications) {
+      this.changed = (id, seen, signal) => this.#awaitChange(id, seen, signal);
+    }
     this.#swaps = new SwapQueue({
       lanes: sessions.length,
       maxBatch: MAX_BATCH,
@@ -113,11 +123,12 @@ export class PostgresStore implements TransactionalStore<PgClient> {
   ): Promise<SwapResult> {
     if (next !== null && next.bytes.length > MAX_RECORD_BYTES) throw tooLarge(next.bytes.length);
     const hash = hashOf(id);
-    const giveUpAt = performance.now() + this.#timeoutMs;
+    const { timeoutMs } = this.#parts;
+    const giveUpAt = performance.now() + timeoutMs;
     for (;;) {
       const answer = await this.#swaps.add({ id, hash, expected, next });
       if (answer !== 'busy') return answer;
-      if (performance.now() >= giveUpAt) throw stillBusy(this.#timeoutMs);
+      if (performance.now() >= giveUpAt) throw stillBusy(timeoutMs);
       await sleep(BUSY_PAUSE_MS * (0.5 + Math.random()), undefined, { ref: false });
     }
   }
@@ -134,7 +145,33 @@ export class PostgresStore implements TransactionalStore<PgClient> {
     return this.#sweep.forgetDue(this.#runAside, now, limit);
   }
 
-  async changed(id: OperationId, seen: Revision, signal: AbortSignal): Promise<void> {
+  /**
+   * The same records, written by `client` as part of the transaction it has open. A call waits for another transaction
+   * that is writing the same record.
+   */
+  within(client: PgClient): RecordStore {
+    return new JoinedStore(this.traits, client, this.#parts.transactionTimeoutMs);
+  }
+
+  /** Runs `work` in one transaction: give this to `executeWithin`. */
+  readonly transact = async <T>(work: (client: PgClient) => Promise<T>): Promise<T> => {
+    try {
+      return await runInTransaction(this.#parts.pool, this.#deadlines, work);
+    } catch (error) {
+      // Whether it was committed is found out by reading, and a read must not be older than this doubt.
+      this.#reading.drop();
+      throw error;
+    }
+  };
+
+  /** Gives the connections back; the pool stays the caller's. */
+  async close(): Promise<void> {
+    this.#listener?.close();
+    this.#waiters.wakeAll();
+    for (const session of [...this.#sessions, this.#reading, this.#sweeping]) session.close();
+  }
+
+  async #awaitChange(id: OperationId, seen: Revision, signal: AbortSignal): Promise<void> {
     const hash = uuidText(hashOf(id));
     let wake = () => {};
     const woken = new Promise<void>((resolve) => {
@@ -154,18 +191,6 @@ export class PostgresStore implements TransactionalStore<PgClient> {
       signal.removeEventListener('abort', wake);
       this.#waiters.remove(hash, wake);
     }
-  }
-
-  /** The same records, written by `client` as part of the transaction it has open. */
-  within(client: PgClient): RecordStore {
-    return new JoinedStore(this.traits, client, this.#timeoutMs);
-  }
-
-  /** Gives the connections back; the pool stays the caller's. */
-  async close(): Promise<void> {
-    this.#listener?.close();
-    this.#waiters.wakeAll();
-    for (const session of [...this.#sessions, this.#reading, this.#sweeping]) session.close();
   }
 
   /** On a connection of its own, one statement after the other, so that sweeping never delays a claim. */

@@ -53,6 +53,8 @@ export class RedisStore implements RecordStore {
   readonly traits: StoreTraits;
   /** The server's settings that decide what the store promises. */
   readonly findings: readonly StoreFinding[];
+  /** Absent without notifications: waiters then poll at a pace of their own. */
+  readonly changed?: NonNullable<RecordStore['changed']>;
   readonly #parts: RedisStoreParts;
   readonly #link: RedisLink;
   readonly #revisions: RevisionSource;
@@ -66,6 +68,10 @@ export class RedisStore implements RecordStore {
     };
     this.findings = parts.proof.findings;
     this.#parts = parts;
+    const { subscriptions } = parts;
+    if (subscriptions !== null) {
+      this.changed = (id, seen, signal) => this.#awaitChange(subscriptions, id, seen, signal);
+    }
     this.#link = parts.link;
     this.#revisions = new RevisionSource(async (count) => {
       const key = `${parts.prefix}revisions`;
@@ -98,9 +104,20 @@ export class RedisStore implements RecordStore {
     return countRecords(this.#link, this.#parts.prefix);
   }
 
-  async changed(id: OperationId, seen: Revision, signal: AbortSignal): Promise<void> {
-    const { subscriptions, waiters, prefix } = this.#parts;
-    if (subscriptions === null || signal.aborted) return aborted(signal);
+  async close(): Promise<void> {
+    this.#link.close();
+    this.#parts.subscriptions?.close();
+    this.#parts.waiters.wakeAll();
+  }
+
+  async #awaitChange(
+    subscriptions: RedisLink,
+    id: OperationId,
+    seen: Revision,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (signal.aborted) return;
+    const { waiters, prefix } = this.#parts;
     const key = keyOf(prefix, id);
     let wake = () => {};
     const woken = new Promise<void>((resolve) => {
@@ -116,12 +133,6 @@ export class RedisStore implements RecordStore {
       signal.removeEventListener('abort', wake);
       if (waiters.remove(key, wake)) subscriptions.unsubscribe(key).catch(() => {});
     }
-  }
-
-  async close(): Promise<void> {
-    this.#link.close();
-    this.#parts.subscriptions?.close();
-    this.#parts.waiters.wakeAll();
   }
 
   /** A claim: one plain command that also shows the winner. */
@@ -208,11 +219,4 @@ function tooLarge(size: number): StoreError {
     `the record is ${size} bytes, and this store accepts ${MAX_RECORD_BYTES}; keep less of the outcome`,
     { applied: 'no' },
   );
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => {
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

@@ -1,0 +1,58 @@
+import pg from 'pg';
+import { afterAll, beforeAll } from 'vitest';
+import {
+  type PgBouncer,
+  type PostgresServer,
+  startPgBouncer,
+  startPostgres,
+} from '../../../../../scripts/services/index.ts';
+import type { RecordStore } from '../../engine/record-store.ts';
+import { storeSuite } from '../../testing/store-suite.ts';
+import { openPostgresStore } from './index.ts';
+
+let server: PostgresServer;
+let bouncer: PgBouncer;
+let databases = 0;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  bouncer = await startPgBouncer(server);
+});
+afterAll(async () => {
+  await bouncer.dispose();
+  await server.dispose();
+});
+
+storeSuite({
+  name: 'postgres behind a pooler in transaction mode',
+  histories: 15,
+  skip: { 'survives-kill': 'the server behind the pooler is killed in the suite without one' },
+  async open() {
+    const name = `pooled_${databases++}`;
+    const admin = new pg.Client({ connectionString: server.url });
+    await admin.connect();
+    await admin.query(`create database ${name}`);
+    await admin.end();
+    const connectionString = bouncer.url.replace(/postgres$/, name);
+    let pool: pg.Pool;
+    const openStore = () => {
+      pool = new pg.Pool({ connectionString });
+      pool.on('error', () => {});
+      return openPostgresStore({ pool, notifications: false, connections: 2 });
+    };
+    let store: RecordStore = await openStore();
+    const close = async () => {
+      await store.close();
+      if (!pool.ended) await pool.end();
+    };
+    return {
+      store,
+      async reopen() {
+        await close();
+        store = await openStore();
+        return store;
+      },
+      close,
+    };
+  },
+});

@@ -1,0 +1,168 @@
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type PostgresServer, startPostgres } from '../../../../../scripts/services/index.ts';
+import type { NextRecord } from '../../engine/record-store.ts';
+import { openPostgresStore, type PostgresStore } from './index.ts';
+
+let server: PostgresServer;
+let pool: pg.Pool;
+let databases = 0;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  pool = new pg.Pool({ connectionString: server.url });
+});
+afterAll(async () => {
+  await pool.end();
+  await server.dispose();
+});
+
+async function newDatabase(): Promise<pg.Pool> {
+  const name = `sharing_${databases++}`;
+  await pool.query(`create database ${name}`);
+  return new pg.Pool({ connectionString: server.url.replace(/postgres$/, name) });
+}
+
+async function withStore(work: (store: PostgresStore, own: pg.Pool) => Promise<void>) {
+  const own = await newDatabase();
+  const store = await openPostgresStore({ pool: own, timeoutMs: 5_000 });
+  try {
+    await work(store, own);
+  } finally {
+    await store.close();
+    await own.end();
+  }
+}
+
+function record(text: string, state: NextRecord['state'] = 'pending'): NextRecord {
+  return { bytes: Buffer.from(text), state, dueAt: null };
+}
+
+describe("records within the caller's transaction", () => {
+  const id = { scope: 'shop', key: 'order' };
+
+  it('[E7] a rollback leaves neither the record nor the business write', async () => {
+    await withStore(async (store, own) => {
+      await own.query('create table orders (name text)');
+      const failing = store.transact(async (client) => {
+        expect((await store.within(client).swap(id, null, record('claim'))).won).toBe(true);
+        await client.query(`insert into orders values ('one')`);
+        throw new Error('changed my mind');
+      });
+      await expect(failing).rejects.toThrow('changed my mind');
+      expect(await store.read(id)).toBeNull();
+      expect((await own.query('select * from orders')).rows).toEqual([]);
+    });
+  });
+
+  it('[E7] a second transaction waits for the first and then sees its record', async () => {
+    await withStore(async (store) => {
+      let release = () => {};
+      const gate = new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      let claimed = () => {};
+      const firstClaimed = new Promise<void>((resolve) => {
+        claimed = resolve;
+      });
+      const first = store.transact(async (client) => {
+        await store.within(client).swap(id, null, record('first', 'committed'));
+        claimed();
+        await gate;
+      });
+      await firstClaimed;
+      const second = store.transact((client) => {
+        return store.within(client).swap(id, null, record('second', 'committed'));
+      });
+      release();
+      await first;
+      const result = await second;
+      expect(result.won).toBe(false);
+      if (!result.won) expect(result.current?.bytes.toString()).toBe('first');
+    });
+  });
+
+  it('[E7] an open transaction holds up its own record and no other', async () => {
+    const own = await newDatabase();
+    const store = await openPostgresStore({ pool: own, timeoutMs: 700 });
+    await store.transact(async (client) => {
+      await store.within(client).swap(id, null, record('held'));
+      const held = store.swap(id, null, record('other')).catch((error: unknown) => error);
+      for (let at = 0; at < 20; at += 1) {
+        const free = { scope: 'shop', key: `free ${at}` };
+        expect((await store.swap(free, null, record('free'))).won).toBe(true);
+      }
+      expect(await held).toMatchObject({ code: 'ONCE_STORE_UNAVAILABLE', applied: 'no' });
+    });
+    expect((await store.swap(id, null, record('late'))).won).toBe(false);
+    await store.close();
+    await own.end();
+  });
+});
+
+describe('the schema', () => {
+  it('is created once by processes that start together', async () => {
+    const own = await newDatabase();
+    const stores = await Promise.all([1, 2, 3, 4].map(() => openPostgresStore({ pool: own })));
+    const { rows } = await own.query('select version from onceward.migrations');
+    expect(rows).toEqual([{ version: 1 }]);
+    for (const store of stores) await store.close();
+    await own.end();
+  });
+
+  it('is refused when it is missing and may not be created', async () => {
+    const own = await newDatabase();
+    const opening = openPostgresStore({ pool: own, migrate: false });
+    await expect(opening).rejects.toMatchObject({ code: 'ONCE_STORE_VERSION' });
+    await own.end();
+  });
+
+  it('is refused when a column is not what it should be, or the version is newer', async () => {
+    const own = await newDatabase();
+    await (await openPostgresStore({ pool: own })).close();
+    await own.query('alter table onceward.records add column surprise int');
+    await expect(openPostgresStore({ pool: own })).rejects.toMatchObject({
+      code: 'ONCE_STORE_VERSION',
+    });
+    await own.query('alter table onceward.records drop column surprise');
+    await own.query('insert into onceward.migrations (version) values (99)');
+    await expect(openPostgresStore({ pool: own })).rejects.toThrow('update onceward');
+    await own.end();
+  });
+});
+
+describe('what the store promises', () => {
+  it('follows the settings of the server', async () => {
+    const own = await newDatabase();
+    const alone = await openPostgresStore({ pool: own });
+    expect(alone.traits.durability).toBe('machine');
+    await alone.close();
+    const wish = openPostgresStore({ pool: own, durability: 'replicated' });
+    await expect(wish).rejects.toThrow('synchronous_standby_names');
+    await own.query('alter role postgres set synchronous_commit = off');
+    const careless = new pg.Pool({ connectionString: server.url });
+    const weak = await openPostgresStore({ pool: careless });
+    expect(weak.traits.durability).toBe('none');
+    await weak.close();
+    await careless.end();
+    await own.query('alter role postgres reset synchronous_commit');
+    await own.end();
+  });
+
+  it('[E4] wakes a waiter of another process by LISTEN', async () => {
+    await withStore(async (store, own) => {
+      const other = await openPostgresStore({ pool: own, timeoutMs: 5_000 });
+      const id = { scope: 'shop', key: 'awaited' };
+      const claimed = await store.swap(id, null, record('claim'));
+      if (!claimed.won) throw new Error('the claim was lost');
+      const limit = AbortSignal.timeout(15_000);
+      const woken = other.changed?.(id, claimed.revision, limit);
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      await store.swap(id, claimed.revision, record('settled', 'committed'));
+      expect(woken).toBeDefined();
+      await woken;
+      expect(limit.aborted).toBe(false);
+      await other.close();
+    });
+  });
+});
