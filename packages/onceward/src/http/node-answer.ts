@@ -7,7 +7,13 @@ export function sendAnswer(response: ServerResponse, answer: HttpAnswer): void {
   if (response.destroyed || response.headersSent) return;
   const { status, headers, body } = answer;
   const list = isBodiless(status) ? headers : headers.concat('content-length', String(body.length));
-  response.writeHead(status, list as string[]);
+  if (response.getHeaderNames().length === 0) {
+    response.writeHead(status, list as string[]);
+  } else {
+    // Given a list over headers that are set already, Node 20 keeps only the last of repeated lines.
+    applyHeaders(response, list);
+    response.writeHead(status);
+  }
   response.end(body.length === 0 ? undefined : body);
 }
 

@@ -69,7 +69,8 @@ export function toResponse(answer: HttpAnswer): Response {
   for (let i = 0; i < answer.headers.length; i += 2) {
     headers.append(answer.headers[i]!, answer.headers[i + 1]!);
   }
-  return new Response(isBodiless(status) ? null : asBody(answer.body), { status, headers });
+  const isEmpty = isBodiless(status) || answer.body.length === 0;
+  return new Response(isEmpty ? null : asBody(answer.body), { status, headers });
 }
 
 function rebuild(

@@ -1,3 +1,12 @@
+export {
+  type DoorAnswer,
+  type DoorApp,
+  type DoorCall,
+  type DoorRoute,
+  type DoorSuiteOptions,
+  doorSuite,
+  type ListeningDoor,
+} from './door-suite.ts';
 export { type Fault, type FaultProxy, type Faults, startFaultProxy } from './fault-proxy.ts';
 export { type DiskFaults, type DiskOperation, PowerCutDisk } from './power-cut-disk.ts';
 export {
