@@ -16,6 +16,8 @@ export interface OrdersServer {
 export interface Trouble {
   /** The effect happens, and then the connection breaks. */
   readonly loseAnswers?: number;
+  /** The same, for this share of all orders. */
+  readonly lossRate?: number;
   /** Every answer waits this long after the effect. */
   readonly delayMs?: number;
   readonly status?: number;
@@ -24,7 +26,10 @@ export interface Trouble {
 /** Further files to serve: pages and scripts, by path. */
 export type Files = Readonly<Record<string, { readonly type: string; readonly text: string }>>;
 
-/** A small server that honours keys: the effect and its answer are remembered under the key in one step. */
+/**
+ * A small server that honours keys: the effect and its answer are remembered under the key in one step. Items whose name
+ * begins with `refused` are refused, and that is remembered too.
+ */
 export async function startOrdersServer(files: Files = {}): Promise<OrdersServer> {
   const answers = new Map<string, string>();
   const effects = new Map<string, number>();
@@ -40,12 +45,13 @@ export async function startOrdersServer(files: Files = {}): Promise<OrdersServer
       response.writeHead(trouble.status).end();
       return;
     }
+    const refused = item.startsWith('refused');
     const replayed = answers.has(key);
     if (!replayed) {
-      count(effects, item);
+      if (!refused) count(effects, item);
       answers.set(key, JSON.stringify({ order_id: `o-${answers.size + 1}`, item }));
     }
-    if (toLose > 0) {
+    if (toLose > 0 || Math.random() < (trouble.lossRate ?? 0)) {
       toLose -= 1;
       request.socket.destroy();
       return;
@@ -55,7 +61,7 @@ export async function startOrdersServer(files: Files = {}): Promise<OrdersServer
       'content-type': 'application/json',
       'idempotency-replayed': String(replayed),
     };
-    response.writeHead(201, headers).end(answers.get(key));
+    response.writeHead(refused ? 422 : 201, headers).end(answers.get(key));
   };
 
   const server = createServer((request, response) => {
