@@ -1,5 +1,9 @@
 export { builtInTypes } from './built-in-types.ts';
 export { Gate, type GateOptions } from './gate.ts';
+export { type DataCentreView, GlobalView, type GlobalViewOptions } from './global-view.ts';
+export { HomeRouter, type HomeRouterOptions } from './home-router.ts';
+export { checkHomeTable, type HomeTable, homeOf } from './home-table.ts';
+export { type HttpWorkerOptions, httpWorker } from './http-worker.ts';
 export {
   defineJob,
   type ForwardedJob,
@@ -23,6 +27,11 @@ export {
   type JobView,
 } from './jobs-port.ts';
 export { JobManager, type JobManagerOptions, type Reservation } from './manager.ts';
+export { ManagerEndpoint, type ManagerEndpointOptions } from './manager-endpoint.ts';
+export { LinkDown, ManagerLink, type ManagerLinkOptions } from './manager-link.ts';
+export { ManagerPool, type ManagerPoolOptions } from './manager-pool.ts';
+export { CALLS_PATH, LINES_TYPE, PULSE_MS, SUBMISSIONS_PATH } from './manager-protocol.ts';
+export { isSigned, SIGNATURE_HEADER, signBody } from './signature.ts';
 export {
   type Answer,
   type RefusedSubmission,
