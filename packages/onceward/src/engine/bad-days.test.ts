@@ -177,6 +177,38 @@ describe('a bad day', () => {
     expect(effect).toHaveBeenCalledTimes(1);
   });
 
+  it('[E12] nothing runs unprotected for a caller who has left', async () => {
+    const { engine, meddle, setReadable } = meddledStore(manualWorld());
+    meddle(() => Promise.reject(lost()));
+    setReadable(false);
+    const effect = vi.fn(async () => committed('done'));
+    const operation = operationOf('in_doubt', { onStoreDown: 'run_unprotected' });
+    const left = { ...operation, signal: AbortSignal.abort() };
+    expect(await engine().execute(left, effect)).toMatchObject({ reason: 'deadline' });
+    expect(effect).not.toHaveBeenCalled();
+  });
+
+  it('[E7] nothing runs in a transaction for a caller who left while it waited', async () => {
+    const { store } = meddledStore(manualWorld());
+    const engine = new Engine({
+      store: Object.assign(store, { within: () => store }),
+      world: manualWorld(),
+      platform: nodePlatform(),
+      sweep: false,
+    });
+    const effect = vi.fn(async () => committed('done'));
+    const transact = <T>(work: (tx: object) => Promise<T>): Promise<T> => work({});
+    const operation: Operation = {
+      ...operationOf('take_over'),
+      effect: { kind: 'transaction' },
+      signal: AbortSignal.abort(),
+    };
+    expect(await engine.executeWithin(operation, transact, effect)).toMatchObject({
+      reason: 'deadline',
+    });
+    expect(effect).not.toHaveBeenCalled();
+  });
+
   it('[E2] extending an answer never makes it end earlier', async () => {
     const world = manualWorld();
     const { engine } = meddledStore(world);

@@ -271,6 +271,7 @@ async function storeFailed(
     const details = { ...RETRY_SOON, cause: error };
     return bare(refuse(parts, operation.id, 'store_unavailable', details));
   }
+  if (operation.signal?.aborted) return bare(refuse(parts, operation.id, 'deadline'));
   parts.observe({ type: 'unprotected', id: operation.id });
   const settlement = await effect({
     id: operation.id,

@@ -15,8 +15,8 @@ import type {
  *
  *   0 schema  1 state  2 flags  3 outcome codec  4 checksum (of all that follows, and of bytes 0–3, seeded by the id)
  *   8 attempt  12 fence  20 createdAt  28 leaseUntil | settledAt | since  36 keepUntil
- *  44 lengths: fingerprint, owner, content type, resolved by, resolved why; 54 steps (count), outcome size, outcome bytes
- *  64 the texts, the steps, the outcome
+ *  44 lengths: fingerprint, owner, content type, resolved by, resolved why; 54 steps (count), outcome size, outcome
+ * bytes  64 the texts, the steps, the outcome
  *
  * Numbers are little-endian. A schema above ours, or anything that does not add up, is unreadable: the caller
  * treats it as in doubt and never writes over it by itself.

@@ -77,6 +77,7 @@ async function runWithin(
 ): Promise<Done> {
   const { id, policy } = operation;
   const { record, revision } = await claimWithin(parts, store, operation, owner);
+  if (operation.signal?.aborted) throw new RolledBack(refuse(parts, id, 'deadline'));
   const settlement = await effect({
     id,
     number: record.attempt,

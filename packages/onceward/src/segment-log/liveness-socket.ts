@@ -3,8 +3,8 @@ import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 
 /**
- * A socket that answers for as long as its process lives. The kernel closes it when the process ends, however it ends, and
- * a process of another container, whose id means nothing here, can still be asked.
+ * A socket that answers for as long as its process lives. The kernel closes it when the process ends, however it
+ * ends, and a process of another container, whose id means nothing here, can still be asked.
  */
 export interface LivenessSocket {
   readonly name: string;

@@ -5,8 +5,8 @@ import { crc32 } from 'node:zlib';
  *
  * header  magic 8 · version 4 · checksum 4 · number 8 · kind 8 · log 16 · nonce 8 · first sequence 8 · previous end 8,
  *         written twice in its sector, so that one flipped bit does not cost a segment
- * batch   magic 4 · checksum 4 · byte length 4 · entry count 4 · first sequence 8 · nonce 8, entries, count 4 · end mark 4
- * entry   payload length 4 · checksum 4 · sequence 8, payload
+ * batch   magic 4 · checksum 4 · byte length 4 · entry count 4 · first sequence 8 · nonce 8, entries, count 4 · end
+ * mark 4 entry   payload length 4 · checksum 4 · sequence 8, payload
  *
  * Everything is little-endian. The nonce is random per segment and mixed into every checksum: bytes of another
  * file, of another log or inside somebody's payload are never taken for a batch.

@@ -252,8 +252,8 @@ export class SegmentLog {
   }
 
   /**
-   * A segment gets its name only when its header is durable, and is written to only when its name is: whatever the moment of
-   * a crash, a named segment has a header, and a batch has a named segment.
+   * A segment gets its name only when its header is durable, and is written to only when its name is: whatever the
+   * moment of a crash, a named segment has a header, and a batch has a named segment.
    */
   async #createSegment(firstSequence: number): Promise<Segment> {
     const { fileSystem, directory, kind, log } = this.#start;

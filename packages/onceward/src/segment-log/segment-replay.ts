@@ -22,9 +22,9 @@ import {
  * sectors that still read as zeros, or everything from some byte on. Hence a bad batch is a torn tail only if
  * - nothing valid follows it, in this segment or in a later one, and
  * - something of it is missing: its last byte (never zero when written), or a whole sector, or the file ends.
- * It was never acknowledged, and is cut. Any other bad batch is damage of something that was acknowledged: its good entries are
- * used, the others reported. A flipped bit in the last batch before a crash is told from a torn write by the same rule.
- * (A clean close writes an empty batch, so then every earlier batch has something valid behind it.)
+ * It was never acknowledged, and is cut. Any other bad batch is damage of something that was acknowledged: its good
+ * entries are used, the others reported. A flipped bit in the last batch before a crash is told from a torn write by
+ * the same rule. (A clean close writes an empty batch, so then every earlier batch has something valid behind it.)
  */
 export interface ReplaySink {
   entry(

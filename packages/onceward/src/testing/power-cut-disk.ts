@@ -10,8 +10,8 @@ export interface DiskFaults {
   /** Called before each operation; what it throws is what the operation fails with. */
   readonly before?: (operation: DiskOperation) => void;
   /**
-   * Called when a write has reached the cache and not yet the disk. What it throws is a failed sync: the cache goes on to
-   * show the bytes, and no later sync writes them, as the kernel holds them for clean.
+   * Called when a write has reached the cache and not yet the disk. What it throws is a failed sync: the cache goes
+   * on to show the bytes, and no later sync writes them, as the kernel holds them for clean.
    */
   readonly beforeSync?: (operation: DiskOperation) => void;
   /** The most that one write takes. */
@@ -46,8 +46,9 @@ interface Inode {
 type NameChange = { readonly remove: string[]; readonly add: [string, Inode][] };
 
 /**
- * A disk in memory that can lose power. Of what was written but not synced each sector survives or not by chance, and of
- * names that were not synced each change; what was synced survives. `restart` gives the disk as it is after the cut.
+ * A disk in memory that can lose power. Of what was written but not synced each sector survives or not by chance,
+ * and of names that were not synced each change; what was synced survives. `restart` gives the disk as it is after
+ * the cut.
  */
 export class PowerCutDisk implements FileSystem {
   readonly #cached: Map<string, Inode>;

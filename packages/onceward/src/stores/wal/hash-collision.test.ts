@@ -32,8 +32,8 @@ async function openWeak(fileSystem: PowerCutDisk): Promise<WalStore> {
 }
 
 /**
- * A caller that shows the revision of one record for another is told apart by the hash alone. With 64 bits and a secret seed that
- * takes a mistake and a coincidence that nobody will see.
+ * A caller that shows the revision of one record for another is told apart by the hash alone. With 64 bits and a
+ * secret seed that takes a mistake and a coincidence that nobody will see.
  */
 const WHY = 'these histories use the revision of one record for another';
 

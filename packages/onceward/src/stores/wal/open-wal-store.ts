@@ -15,8 +15,8 @@ export interface WalStoreOptions {
   readonly onDamage?: (damage: Damage) => void;
   /**
    * Open although records are lost. Damaged records whose id can be told need no such leave: they are kept as they
-   * are, and come back as in doubt. For the others the store refuses to open, because it could not tell a lost record from
-   * one that never was, and an operation might happen twice.
+   * are, and come back as in doubt. For the others the store refuses to open, because it could not tell a lost
+   * record from one that never was, and an operation might happen twice.
    */
   readonly acceptDamage?: boolean;
   readonly fileSystem?: FileSystem;

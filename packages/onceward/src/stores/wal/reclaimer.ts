@@ -11,8 +11,8 @@ const SLICE = 16_384;
 const MAX_ROUNDS = 100;
 
 /**
- * Gives disk space back. Always the oldest segment: what is still needed of it is written again, and when that is durable
- * the file goes.
+ * Gives disk space back. Always the oldest segment: what is still needed of it is written again, and when that is
+ * durable the file goes.
  *
  * Oldest first is what makes forgetting safe without any bookkeeping. An entry that forgets or replaces a record stands
  * behind every copy of what it ends, so it is dropped only after all of them: nothing can come back. A crash in between
@@ -52,8 +52,8 @@ export class Reclaimer {
   }
 
   /**
-   * The oldest segment if it is empty, or if the log is more than twice what it needs to be. Going once through such a log
-   * frees at least as many bytes as it writes.
+   * The oldest segment if it is empty, or if the log is more than twice what it needs to be. Going once through such
+   * a log frees at least as many bytes as it writes.
    */
   #candidate(): number | null {
     let total = 0;
@@ -82,7 +82,8 @@ export class Reclaimer {
         this.#room.table.forgetSegment(oldest);
       }
     } catch {
-      // The log has failed, and says so to every writer; or it could not remove a file, which stays until the next opening.
+      // The log has failed, and says so to every writer; or it could not remove a file, which stays until the next
+      // opening.
       this.#isStopped = true;
     }
   }

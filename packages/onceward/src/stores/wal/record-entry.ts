@@ -4,7 +4,8 @@ import type { IdBytes } from './id-bytes.ts';
 /**
  * What the wal store appends to its log. All numbers are little-endian.
  *
- * record  kind 1 · state 1 · scope length 2 · key length 2 · unused 2 · hash 8 · scope hash 4 · unused 4 · revision 8 · due 8,
+ * record  kind 1 · state 1 · scope length 2 · key length 2 · unused 2 · hash 8 · scope hash 4 · unused 4 · revision
+ * 8 · due 8,
  *         scope, key, the record's bytes
  * forget  kind 1 · unused 7, then for each record forgotten: hash 8 · revision 8
  *

@@ -108,8 +108,8 @@ export class RecordTable implements LogReader {
   }
 
   /**
-   * A damaged entry whose id is proven stands for its record, in doubt: what was written last about this operation cannot
-   * be trusted, and what was written before it must not be taken for the last.
+   * A damaged entry whose id is proven stands for its record, in doubt: what was written last about this operation
+   * cannot be trusted, and what was written before it must not be taken for the last.
    */
   damagedEntry(entry: DamagedEntry): boolean {
     this.#sawDamage = true;
