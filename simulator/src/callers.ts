@@ -74,7 +74,10 @@ function operationOf(simulation: Simulation, call: Call): Operation {
   const { id, effect, policy } = file.operation;
   const stop = new AbortController();
   if (arrival.abortAfterMs !== null) {
-    life.world.startTimer(arrival.abortAfterMs, () => stop.abort());
+    life.world.startTimer(arrival.abortAfterMs, () => {
+      call.aborted = true;
+      stop.abort();
+    });
   }
   return {
     id,

@@ -108,6 +108,8 @@ export interface Call {
   readonly startedAt: number;
   /** The clock of its process by which answers expire, when it came. */
   readonly retentionAtStart: number;
+  /** Its caller has left. */
+  aborted: boolean;
   /** An effect was begun for it. */
   begun: boolean;
   ended: boolean;

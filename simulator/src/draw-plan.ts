@@ -24,9 +24,10 @@ export function drawPlan(seed: number): Plan {
     drawProcess(dice),
   );
   const operations = drawOperations(dice, store);
-  const events: PlannedEvent[] = drawArrivals(dice, operations, processes.length);
+  const arrivals = drawArrivals(dice, operations, processes.length);
   // Some worlds are calm: what goes wrong there goes wrong without an excuse.
-  if (dice.chance(0.85)) events.push(...drawFaults(dice, operations, processes.length));
+  const faults = dice.chance(0.85) ? drawFaults(dice, operations, processes.length, arrivals) : [];
+  const events = [...arrivals, ...faults];
   return { seed, store, processes, operations, events, healAt: HEAL_AT };
 }
 
@@ -161,7 +162,7 @@ function drawScript(dice: Dice, operation: OperationPlan): EffectScript {
     afterMs: Math.round(long * (1 - cut)),
     detached: dice.chance(0.4),
     ending: drawEnding(dice, onThrow),
-    steps: operation.style === 'execute' && dice.chance(0.2) ? dice.between(1, 3) : 0,
+    steps: operation.style === 'execute' && dice.chance(0.3) ? dice.between(1, 3) : 0,
     outcomeBytes: dice.chance(0.1) ? dice.pick([150, 299, 1_000]) : dice.below(40),
   };
 }
@@ -183,10 +184,13 @@ function drawFaults(
   dice: Dice,
   operations: readonly OperationPlan[],
   processes: number,
+  arrivals: readonly Arrival[],
 ): PlannedEvent[] {
   const events: PlannedEvent[] = [];
   const someone = () => dice.below(processes);
-  const sometime = () => dice.below(HEAL_AT);
+  // Most faults come when there is something to spoil.
+  const sometime = () =>
+    dice.chance(0.6) ? dice.pick(arrivals).at + dice.below(400) : dice.below(HEAL_AT);
   const often = (probability: number, most: number, add: () => PlannedEvent) => {
     if (!dice.chance(probability)) return;
     for (let left = dice.between(1, most); left > 0; left -= 1) events.push(add());
@@ -197,7 +201,7 @@ function drawFaults(
     call: dice.chance(0.5) ? dice.between(1, 12) : dice.between(1, 60),
     fault: drawStoreFault(dice),
   }));
-  often(0.2, 2, () => ({
+  often(0.3, 2, () => ({
     kind: 'outage',
     at: sometime(),
     forMs: dice.pick([100, 1_000, 4_000]),

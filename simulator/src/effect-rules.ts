@@ -11,6 +11,7 @@ export function judgeBegin(
   const { file, life } = call;
   const { policy, effect } = file.operation;
   if (call.ended) return 'an effect began for a caller who had been refused';
+  if (call.aborted) return 'an effect began for a caller who had left';
   if (call.begun) return 'an effect began twice for one arrival';
   if (fence === 0) {
     return policy.onStoreDown === 'run_unprotected' ? null : 'an effect ran unprotected';

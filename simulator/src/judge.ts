@@ -120,7 +120,7 @@ export class Judge {
     const verdictKeepMs = this.#operatorKeepMs[index] ?? 0;
     if (earlier !== undefined && write.before?.record.state === record.state) {
       earlier.keepUntil = record.keepUntil;
-      const promised = this.#now() - this.#underWayMs + verdictKeepMs;
+      const promised = this.#now() - this.#underWayMs - write.actor.missedMs + verdictKeepMs;
       earlier.promisedUntil = Math.max(earlier.promisedUntil, promised);
       return;
     }
@@ -139,7 +139,9 @@ export class Judge {
       retained: record.outcome.contentType !== NOT_RETAINED,
       byAttempt: record.resolution === null,
       appliedAt: this.#now(),
-      promisedUntil: since + (byOperator ? verdictKeepMs - 5_000 : policyKeepMs),
+      // A machine that was suspended while its wall clock was wrong has no clock left to go by.
+      promisedUntil:
+        since + (byOperator ? verdictKeepMs - 5_000 : policyKeepMs) - write.actor.missedMs,
       keepUntil: record.keepUntil,
     };
     file.settled.push(fact);

@@ -115,6 +115,7 @@ export class Simulation {
       life,
       startedAt: this.scheduler.now,
       retentionAtStart: life.retention,
+      aborted: false,
       begun: false,
       ended: false,
       endedAt: Infinity,
@@ -199,7 +200,9 @@ export class Simulation {
   }
 
   #schedule(event: PlannedEvent): void {
-    if ('at' in event) this.scheduler.at(event.at, () => this.#carryOut(event));
+    if (!('at' in event)) return;
+    if (event.kind !== 'arrive' && event.at >= this.plan.healAt) return;
+    this.scheduler.at(event.at, () => this.#carryOut(event));
   }
 
   #carryOut(event: Extract<PlannedEvent, { at: number }>): void {

@@ -31,7 +31,7 @@ interface Staged {
 const NOTICED_AFTER_MS = 200;
 const DROPPED_AFTER_MS = 2_800;
 /** The driver's own patience; the engine leaves a wait for another transaction to it. */
-const STATEMENT_TIMEOUT_MS = 5_000;
+const STATEMENT_TIMEOUT_MS = 15_000;
 
 /** One transaction of the simulated database: staged records and staged effects, applied in one commit or never. */
 export class Transaction {

@@ -134,9 +134,10 @@ function judgeLapse(
 
 function judgeFromDoubt(file: CaseFile, write: Write, before: Kept): string | null {
   const { after } = write;
-  const resolved = hasAudit(file, write, 'resolve') || hasAudit(file, write, 'purge');
+  const purged = hasAudit(file, write, 'purge');
+  const resolved = purged || hasAudit(file, write, 'resolve');
   if (after === null) {
-    if (resolved) return null;
+    if (resolved) return purged ? null : judgeVoid(file, before);
     if (!isOwnRelease(file, write, before)) return 'a record in doubt vanished';
     return judgeGivingBack(file, write, before);
   }
@@ -153,6 +154,14 @@ function judgeFromDoubt(file: CaseFile, write: Write, before: Kept): string | nu
     return isOwnRelease(file, write, before) ? null : 'a doubt was given back by somebody else';
   }
   return null;
+}
+
+/** Whoever looked before answering knew that it had not happened, and could not happen any more. */
+function judgeVoid(file: CaseFile, before: Kept): string | null {
+  const life = attemptOf(file, before)?.life;
+  if (life === undefined || file.tainted) return null;
+  const open = file.hasHappened(life) || file.mayHappen(life);
+  return open ? 'a doubt was voided though it may have happened' : null;
 }
 
 function judgeFromSettled(

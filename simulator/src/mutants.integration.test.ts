@@ -1,0 +1,36 @@
+import { describe, expect, it } from 'vitest';
+import { MUTANTS } from './mutant-list.ts';
+import { huntMutant } from './mutate.ts';
+
+/** A handful of the gate; `npm run mutants` lets all of them loose. */
+const SOME = [
+  'writes do not carry their fence',
+  'a lease that holds is ignored',
+  'the near tier grants a claim',
+  'the answer is given before it is durable',
+  'an effect that must not be repeated is taken over',
+  'an unreadable record counts as absent',
+  'the near tier ignores the scope',
+  'a finished step is run again',
+];
+
+describe('a bug in the engine', () => {
+  for (const { name, breaks, edits } of MUTANTS.filter((mutant) => SOME.includes(mutant.name))) {
+    it(`[${breaks}] is found, and its story fits a screen: ${name}`, async () => {
+      const caught = await huntMutant({ name, breaks, edits }, 3_000);
+      expect(caught.rule).not.toBeNull();
+      expect(caught.lines).toBeLessThanOrEqual(25);
+      expect(caught.story).toContain('VIOLATION');
+    });
+  }
+
+  it('is none of the simulator: the program as it is survives the same seeds', async () => {
+    const caught = await huntMutant({ name: 'no bug at all', breaks: '', edits: [] }, 500);
+    expect(caught).toMatchObject({ seeds: 500, rule: null });
+  });
+
+  it('is not looked for in vain: every name above is on the list', () => {
+    const names = MUTANTS.map(({ name }) => name);
+    expect(SOME.filter((name) => !names.includes(name))).toEqual([]);
+  });
+});
