@@ -57,4 +57,5 @@ export { noLock, type RunnerLock, webLock } from './runner-lock.ts';
 export type { OutboxAuth } from './sender.ts';
 export { indexedDbStorage } from './storages/indexed-db.ts';
 export { memoryStorage } from './storages/memory.ts';
+export { openSnapshotStorage, type SnapshotPlace } from './storages/snapshot.ts';
 export { judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';

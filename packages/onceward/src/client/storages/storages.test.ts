@@ -6,6 +6,7 @@ import { STORAGE_LAWS } from '../../../test/client/storage-laws.ts';
 import type { OutboxStorage } from '../outbox-storage.ts';
 import { memoryStorage } from './memory.ts';
 import { openLogStorage } from './node-log.ts';
+import { openSnapshotStorage } from './snapshot.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'onceward-outbox-'));
 let folders = 0;
@@ -15,6 +16,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 const STORAGES: Record<string, () => Promise<OutboxStorage>> = {
   memory: async () => memoryStorage(),
+  'a snapshot': () => openSnapshotStorage({ load: async () => null, save: async () => {} }),
   'the log on disk': () => openLogStorage({ directory: newFolder() }),
 };
 
@@ -26,6 +28,29 @@ describe.each(Object.keys(STORAGES))('outbox storage: %s', (name) => {
     } finally {
       await storage.close();
     }
+  });
+});
+
+describe('outbox storage: a snapshot', () => {
+  it('[C4] what was saved is there when it is opened again; what could not be saved is not', async () => {
+    let text: string | null = null;
+    let broken = false;
+    const place = {
+      load: async () => text,
+      save: async (next: string) => {
+        if (broken) throw new Error('no room');
+        text = next;
+      },
+    };
+    const first = await openSnapshotStorage(place);
+    await first.swap([{ key: 'a', expected: null, next: { version: 1 } }]);
+    broken = true;
+    await expect(first.swap([{ key: 'b', next: { version: 1 } }])).rejects.toThrow('no room');
+    expect(await first.read(['a', 'b'])).toEqual([{ version: 1 }, undefined]);
+    broken = false;
+    expect(await first.swap([{ key: 'c', next: { version: 1 } }])).toBe(true);
+    const second = await openSnapshotStorage(place);
+    expect(await second.read(['a', 'b', 'c'])).toEqual([{ version: 1 }, undefined, { version: 1 }]);
   });
 });
 
