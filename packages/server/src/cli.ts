@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { addConfig } from './cli/config-command.ts';
 import { addDoctor } from './cli/doctor-command.ts';
 import { EXIT, exitOf } from './cli/exit-code.ts';
+import { addGateway } from './cli/gateway-command.ts';
 import { addRecordCommands } from './cli/record-commands.ts';
 import { addServe } from './cli/serve-command.ts';
 import { addStats } from './cli/stats-command.ts';
@@ -18,6 +19,7 @@ const program = new Command('onceward')
   .addHelpText('after', exitCodes());
 
 addServe(program);
+addGateway(program);
 addRecordCommands(program);
 addTail(program);
 addStats(program);

@@ -62,6 +62,8 @@ export async function compose(config: Config, log: Logger): Promise<Program> {
 }
 
 function openStore(settings: Settings, log: Logger): Promise<RecordStore> {
+  // A gate keeps nothing that outlives it: its managers do.
+  if (settings.role === 'gate') return Promise.resolve(memoryStore());
   switch (settings.store) {
     case 'memory':
       return Promise.resolve(memoryStore());

@@ -1,12 +1,14 @@
 import Fastify, { type FastifyBaseLogger, LogController } from 'fastify';
 import type { Program } from '../compose.ts';
 import { demoRoutes } from '../demo/demo-routes.ts';
+import { serveJobs } from '../jobs/serve-jobs.ts';
 import { VERSION } from '../version.ts';
 import { adminRoutes } from './admin-routes.ts';
 import { auditRoutes } from './audit-routes.ts';
 import { describeApi, serveDocuments } from './documents.ts';
 import { eventStream } from './event-stream.ts';
 import { healthRoutes } from './health-routes.ts';
+import { OpenConnections } from './open-connections.ts';
 import { operationsRoutes } from './operations-routes.ts';
 import { refuseEarly, refuseExpectation, refuseProperly, refuseRaw } from './refusals.ts';
 import { type Api, validateWithZod, type ZodTypes } from './zod-schemas.ts';
@@ -34,8 +36,10 @@ export async function buildApp(program: Program, options: AppOptions): Promise<A
     clientErrorHandler: refuseRaw,
   }).withTypeProvider<ZodTypes>();
   app.server.on('checkExpectation', refuseExpectation);
+  const connections = new OpenConnections(app.server);
   app.addHook('preClose', async () => {
     closing = true;
+    connections.endIdle();
   });
 
   validateWithZod(app);
@@ -43,11 +47,15 @@ export async function buildApp(program: Program, options: AppOptions): Promise<A
   timeRequests(app, program);
   await describeApi(app, VERSION);
   healthRoutes(app, program, () => closing);
-  operationsRoutes(app, program);
-  adminRoutes(app, program);
+  // A gate decides nothing, so it has no store to look at and nothing to offer but jobs.
+  if (config.settings.role !== 'gate') {
+    operationsRoutes(app, program);
+    adminRoutes(app, program);
+  }
   auditRoutes(app, program);
   eventStream(app, program);
-  if (options.demo) {
+  await serveJobs(app, program);
+  if (options.demo && config.settings.role !== 'gate') {
     await app.register((scope) => demoRoutes(scope.withTypeProvider<ZodTypes>(), program));
   }
   await serveDocuments(app);

@@ -58,6 +58,8 @@ class EventStream {
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-store',
       'x-accel-buffering': 'no',
+      // Nothing follows on this connection; kept alive, it would hold up the end of the server.
+      connection: 'close',
     });
     this.#out.write(': listening\n\n');
   }

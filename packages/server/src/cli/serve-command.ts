@@ -7,7 +7,7 @@ import { EXIT } from './exit-code.ts';
 import { runUntilSignal } from './lifecycle.ts';
 import { listenFailure, urlOf } from './listen.ts';
 import { print } from './output.ts';
-import { addSettingFlags, configFor, LISTENING } from './setting-flags.ts';
+import { addSettingFlags, configFor, JOBS, LISTENING } from './setting-flags.ts';
 
 export function addServe(parent: Command): void {
   const command = parent
@@ -17,7 +17,7 @@ export function addServe(parent: Command): void {
       'after',
       '\nSIGTERM lets running requests finish; a second one ends at once.\nEvery setting: onceward config',
     );
-  addSettingFlags(command, [...LISTENING, 'apiKey', 'apiSecret']);
+  addSettingFlags(command, [...LISTENING, 'apiKey', 'apiSecret', ...JOBS]);
   command.action(async (options) => {
     process.exitCode = await serve(options);
   });
@@ -35,10 +35,8 @@ async function serve(options: Record<string, unknown>): Promise<number> {
     await program.close();
     throw listenFailure(error, host, port);
   }
-  announceCredential(program);
-  const address = app.server.address() as AddressInfo;
-  print(`onceward is ready on ${urlOf(host, address.port)}`);
-  const exit = await runUntilSignal(
+  // From here on a signal drains; whoever reads that it is ready may send one at once.
+  const exit = runUntilSignal(
     {
       async drain() {
         await app.close();
@@ -49,7 +47,10 @@ async function serve(options: Record<string, unknown>): Promise<number> {
     drainSeconds * 1_000,
     log,
   );
-  return EXIT[exit].code;
+  announceCredential(program);
+  const address = app.server.address() as AddressInfo;
+  print(`onceward is ready on ${urlOf(host, address.port)}`);
+  return EXIT[await exit].code;
 }
 
 export function announceCredential({ madeCredential }: Program): void {

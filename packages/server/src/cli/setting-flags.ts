@@ -10,6 +10,7 @@ export const FORWARDING = [
   'upstreamTimeoutSeconds',
   'scopeHeaders',
 ] as const;
+export const JOBS = ['role', 'managers', 'dataCentre', 'homes'] as const;
 export const ASKING = ['url', 'apiKey', 'apiSecret'] as const;
 
 /** Gives a command the flags of these settings. Their values are checked with those from elsewhere, not here. */

@@ -1,3 +1,4 @@
+import { jobSettings } from '../jobs/job-settings.ts';
 import {
   fraction,
   httpUrl,
@@ -240,7 +241,7 @@ const idempotency = {
   }),
 } as const;
 
-export const SETTINGS = { ...program, ...gateway, ...idempotency } as const;
+export const SETTINGS = { ...program, ...gateway, ...idempotency, ...jobSettings } as const;
 
 export type SettingId = keyof typeof SETTINGS;
 

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 
 export type ReadBody =
   | { readonly kind: 'whole'; readonly bytes: Uint8Array }
@@ -51,4 +51,17 @@ export async function* resumed(
 ): AsyncIterable<Uint8Array> {
   yield* body.held;
   yield* body.rest as AsyncIterable<Uint8Array>;
+}
+
+/** How long a client whose body is not wanted may go on sending before the connection is cut. */
+const UNWANTED_BODY_MS = 2_000;
+
+/** The rest of the body is thrown away, for a while; then the connection goes. */
+export function refuseBody(request: IncomingMessage, response: ServerResponse): void {
+  if (request.complete) return;
+  response.setHeader('connection', 'close');
+  response.once('finish', () => {
+    request.resume();
+    setTimeout(() => request.socket.destroy(), UNWANTED_BODY_MS).unref();
+  });
 }

@@ -1,0 +1,19 @@
+import type { Api, ZodTypes } from '../api/zod-schemas.ts';
+import type { Program } from '../compose.ts';
+import { jobRoutes } from './job-routes.ts';
+import { managerRoutes } from './manager-routes.ts';
+import { openJobs } from './open-jobs.ts';
+
+/** Opens this process's part of the jobs and hangs it on the server. It is closed with the server. */
+export async function serveJobs(app: Api, program: Program): Promise<void> {
+  const { config, engine, log, credentials } = program;
+  const jobs = await openJobs({ settings: config.settings, engine, log });
+  const { gate, endpoint, globalView } = jobs;
+  app.addHook('onClose', () => jobs.close(config.settings.drainSeconds * 1_000));
+  if (gate !== null) jobRoutes(app, { gate, globalView, credentials });
+  if (endpoint !== null) {
+    await app.register(async (scope) => {
+      managerRoutes(scope.withTypeProvider<ZodTypes>(), endpoint);
+    });
+  }
+}

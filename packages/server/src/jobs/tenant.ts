@@ -1,0 +1,50 @@
+import type { FastifyRequest } from 'fastify';
+import { requireRole } from '../api/credential-check.ts';
+import { Problem } from '../api/problem.ts';
+import type { Role } from '../credentials/credential.ts';
+import type { CredentialStore } from '../credentials/credential-store.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Whose jobs the request is about; set where jobs are served. */
+    jobTenant?: string;
+  }
+}
+
+const LOOPBACK = /^(127\.|::1$|::ffff:127\.)/;
+const TENANT = /^[\w.@-]{1,64}$/;
+const NO_ONE_IN_PARTICULAR = 'default';
+
+/**
+ * A credential says whose jobs they are. Callers on this machine need none: they name the tenant in `X-Tenant`, as the
+ * admin does, or get the one that is nobody's in particular. A proxy speaks for someone else and is no such caller.
+ */
+export function requireTenant(credentials: CredentialStore, roles: readonly Role[]) {
+  const check = requireRole(credentials, roles);
+  return async (request: FastifyRequest): Promise<void> => {
+    if (request.headers['x-api-key'] === undefined && isOwn(request)) {
+      request.jobTenant = namedTenant(request);
+      return;
+    }
+    await check(request);
+    request.jobTenant = request.principal?.tenant ?? namedTenant(request);
+  };
+}
+
+export function tenantOf(request: FastifyRequest): string {
+  if (request.jobTenant === undefined) throw new Error('a route of jobs without a tenant');
+  return request.jobTenant;
+}
+
+function namedTenant(request: FastifyRequest): string {
+  const named = request.headers['x-tenant'];
+  if (named === undefined || named === '') return NO_ONE_IN_PARTICULAR;
+  if (typeof named === 'string' && TENANT.test(named)) return named;
+  throw new Problem('invalid-request', 'X-Tenant holds 1 to 64 letters, digits and any of _ . @ -');
+}
+
+function isOwn(request: FastifyRequest): boolean {
+  const { forwarded, 'x-forwarded-for': forwardedFor } = request.headers;
+  const isLocal = LOOPBACK.test(request.socket.remoteAddress ?? '');
+  return isLocal && forwarded === undefined && forwardedFor === undefined;
+}
