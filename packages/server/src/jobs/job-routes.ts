@@ -24,7 +24,7 @@ const submissionBody = z.object({
     .min(1)
     .max(128)
     .describe('What kind of job; `echo`, `sleep` and `fail` are there to try.'),
-  payload: z.unknown().describe('What the job works with.'),
+  payload: z.unknown().optional().describe('What the job works with.'),
   idempotency_key: z.string().optional().describe('Instead of the header.'),
 });
 
