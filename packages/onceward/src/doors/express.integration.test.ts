@@ -43,7 +43,8 @@ doorSuite({
     for (const { method, path, respond } of routes) {
       const verb = method.toLowerCase() as 'get' | 'post' | 'put' | 'patch';
       app[verb](path, async (request, response) => {
-        reply(response, await respond(request));
+        const { body, idempotency } = request;
+        reply(response, await respond({ body, idempotency }));
       });
     }
     return listenOn(createServer(app));

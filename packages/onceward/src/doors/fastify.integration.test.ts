@@ -8,7 +8,10 @@ function reply(response: FastifyReply, answer: DoorAnswer): FastifyReply {
     case 'json':
       return response.code(answer.status).send(answer.value);
     case 'bytes':
-      return response.code(answer.status).headers(answer.headers).send(answer.bytes);
+      return response
+        .code(answer.status)
+        .headers(answer.headers as Record<string, string>)
+        .send(answer.bytes);
     case 'empty':
       return response.code(answer.status).headers(answer.headers).send();
     case 'readable':

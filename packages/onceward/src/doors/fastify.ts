@@ -1,25 +1,12 @@
-import { Readable } from 'node:stream';
-import type {
-  FastifyInstance,
-  FastifyPluginCallback,
-  FastifyReply,
-  FastifyRequest,
-  HookHandlerDoneFunction,
-} from 'fastify';
+import type { FastifyInstance, FastifyPluginCallback, FastifyRequest } from 'fastify';
 import {
-  type Admission,
-  BodyTap,
-  type Captured,
-  type Exchange,
-  type HttpAnswer,
   HttpGuard,
   type HttpOptions,
   type IdempotencyContext,
-  inspectBody,
-  NO_BYTES,
   nodeKeyLines,
   type RouteOptions,
 } from '../http/index.ts';
+import { FastifyExchange } from './fastify-exchange.ts';
 
 export type { HttpOptions, IdempotencyContext, RouteOptions } from '../http/index.ts';
 
@@ -36,9 +23,6 @@ declare module 'fastify' {
     idempotency?: RouteOptions<FastifyRequest> | boolean;
   }
 }
-
-type Payload = unknown;
-type SendDone = (error: Error | null, payload?: Payload) => void;
 
 /**
  * Makes routes idempotent. Register it after the hooks that authenticate:
@@ -86,194 +70,6 @@ function admit(base: HttpGuard<FastifyRequest>, request: FastifyRequest): Fastif
     keyLines: nodeKeyLines(request.raw),
   });
   return admission === null ? null : new FastifyExchange(guard, admission);
-}
-
-/** One request between `preHandler`, where it claims, and `onSend`, where its answer waits for the record. */
-class FastifyExchange implements Exchange {
-  readonly #guard: HttpGuard<FastifyRequest>;
-  readonly #admission: Admission<FastifyRequest>;
-  readonly #tap: BodyTap;
-  #reply: FastifyReply | null = null;
-  #begin: HookHandlerDoneFunction | null = null;
-  #report: ((captured: Captured) => void) | null = null;
-  #send: ((instead: HttpAnswer | null) => void) | null = null;
-  #protecting: Promise<unknown> | null = null;
-  #replay: HttpAnswer | null = null;
-  #hasRun = false;
-  #isSettled = false;
-  #instead: HttpAnswer | null = null;
-
-  constructor(guard: HttpGuard<FastifyRequest>, admission: Admission<FastifyRequest>) {
-    this.#guard = guard;
-    this.#admission = admission;
-    this.#tap = new BodyTap(admission.facts.request.raw, guard.settings.maxBodyBytes);
-  }
-
-  start(reply: FastifyReply, done: HookHandlerDoneFunction): void {
-    this.#reply = reply;
-    this.#begin = done;
-    if (this.#admission.refusal !== null) {
-      this.#answer(this.#admission.refusal);
-      return;
-    }
-    this.#protecting = this.#protect().catch((error: Error) => this.#fail(error));
-  }
-
-  async #protect(): Promise<void> {
-    const body = await this.#tap.whole();
-    if (body !== 'gone') this.#finish(await this.#guard.protect(this.#admission, body, this));
-  }
-
-  hasLeft(): boolean {
-    return this.#reply?.raw.destroyed === true;
-  }
-
-  run(context: IdempotencyContext | null): Promise<Captured> {
-    const reply = this.#reply!;
-    this.#hasRun = true;
-    if (context !== null) {
-      this.#admission.facts.request.idempotency = context;
-      reply.header('idempotency-replayed', 'false');
-    }
-    return new Promise((resolve) => {
-      this.#report = resolve;
-      reply.raw.once('close', () => this.#closed());
-      this.#begin!();
-    });
-  }
-
-  /** In `onSend`: takes note of the answer and holds it back until the record is settled. */
-  capture(reply: FastifyReply, payload: Payload, done: SendDone): void {
-    const report = this.#report;
-    if (report === null) {
-      if (this.#replay !== null) dropGuessedType(reply, this.#replay);
-      done(null, payload);
-      return;
-    }
-    this.#report = null;
-    const bytes = bytesOf(payload);
-    if (bytes === null) {
-      this.#captureStream(reply, payload, report, done);
-      return;
-    }
-    this.#send = (instead) => done(null, instead === null ? payload : replace(reply, instead));
-    const { statusCode: status } = reply;
-    if (bytes.length > this.#guard.settings.maxKeptBytes) {
-      report({ kind: 'passed', status, why: 'too_large' });
-    } else {
-      report({ kind: 'whole', status, headers: headersOf(reply), body: bytes });
-    }
-  }
-
-  #captureStream(
-    reply: FastifyReply,
-    payload: Payload,
-    report: (captured: Captured) => void,
-    done: SendDone,
-  ): void {
-    const body = openBody(reply, payload);
-    const open = { status: reply.statusCode, headers: headersOf(reply), body };
-    const watch = { report, settled: () => this.#protecting ?? Promise.resolve() };
-    inspectBody(open, this.#guard.settings, watch).then(
-      (outgoing) => {
-        if (outgoing.kind === 'passing') {
-          done(null, Readable.from(outgoing.body, { objectMode: false }));
-          return;
-        }
-        const whole = outgoing.answer.body;
-        const send = (instead: HttpAnswer | null) =>
-          done(null, instead === null ? whole : replace(reply, instead));
-        if (this.#isSettled) send(this.#instead);
-        else this.#send = send;
-      },
-      (error: Error) => {
-        report({ kind: 'broken', status: 500 });
-        done(error);
-      },
-    );
-  }
-
-  #finish(instead: HttpAnswer | null): void {
-    this.#isSettled = true;
-    this.#instead = instead;
-    if (this.#send !== null) this.#send(instead);
-    else if (instead !== null && !this.#hasRun) this.#answer(instead);
-  }
-
-  /** Before the handler ran, the error is the framework's to answer; after it, the caller has the answer. */
-  #fail(error: Error): void {
-    this.#isSettled = true;
-    if (this.#send !== null) this.#send(null);
-    else if (!this.#hasRun) this.#begin!(error);
-  }
-
-  #answer(answer: HttpAnswer): void {
-    const reply = this.#reply!;
-    this.#replay = answer;
-    const body = replace(reply, answer);
-    reply.send(body.length === 0 ? undefined : body);
-  }
-
-  #closed(): void {
-    const report = this.#report;
-    if (report === null) return;
-    const { raw, sent } = this.#reply!;
-    if (sent) {
-      // The handler took the response over and has ended it itself.
-      this.#report = null;
-      report({ kind: 'passed', status: raw.statusCode, why: 'stream' });
-    } else {
-      const { abandonAfterMs } = this.#guard.settings;
-      setTimeout(() => report({ kind: 'abandoned' }), abandonAfterMs).unref();
-    }
-  }
-}
-
-/** `null`: the payload is still to be read. */
-function bytesOf(payload: Payload): Uint8Array | null {
-  if (payload === null || payload === undefined) return NO_BYTES;
-  if (typeof payload === 'string') return Buffer.from(payload);
-  return payload instanceof Uint8Array ? payload : null;
-}
-
-function openBody(reply: FastifyReply, payload: Payload): AsyncIterable<Uint8Array | string> {
-  let source = payload;
-  if (payload instanceof Response) {
-    reply.code(payload.status);
-    for (const [name, value] of payload.headers) reply.header(name, value);
-    source = payload.body ?? [];
-  }
-  return source as AsyncIterable<Uint8Array>;
-}
-
-function headersOf(reply: FastifyReply): string[] {
-  const list: string[] = [];
-  const headers = reply.getHeaders();
-  for (const name in headers) {
-    const value = headers[name];
-    if (Array.isArray(value)) for (const one of value) list.push(name, one);
-    else if (value !== undefined) list.push(name, String(value));
-  }
-  return list;
-}
-
-/** Puts status and headers of an answer in place and gives its body. */
-function replace(reply: FastifyReply, answer: HttpAnswer): Buffer {
-  const { status, headers, body } = answer;
-  reply.code(status);
-  reply.removeHeader('content-length');
-  for (let i = 0; i < headers.length; i += 2) {
-    const name = headers[i]!;
-    const value = headers[i + 1]!;
-    const before = headers.indexOf(name) < i ? reply.getHeader(name) : undefined;
-    reply.header(name, before === undefined ? value : [before, value].flat());
-  }
-  return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-}
-
-/** Fastify names a type for bytes that have none; the original answer had none. */
-function dropGuessedType(reply: FastifyReply, answer: HttpAnswer): void {
-  if (!answer.headers.includes('content-type')) reply.removeHeader('content-type');
 }
 
 const plugin = Object.assign(idempotency, {

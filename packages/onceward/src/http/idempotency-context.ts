@@ -10,6 +10,7 @@ export class IdempotencyContext {
   readonly #attempt: Attempt | null;
   readonly #transaction: unknown;
   #doubtful = false;
+  #released = false;
 
   constructor(key: string, attempt: Attempt | null, transaction?: unknown) {
     this.key = key;
@@ -51,6 +52,15 @@ export class IdempotencyContext {
   /** Says that it cannot be told whether the effect happened, whatever is answered: the record goes in doubt. */
   doubt(): void {
     this.#doubtful = true;
+  }
+
+  /** Says that nothing worth keeping happened, whatever is answered: the key is free again. */
+  release(): void {
+    this.#released = true;
+  }
+
+  get isReleased(): boolean {
+    return this.#released;
   }
 
   get isDoubtful(): boolean {

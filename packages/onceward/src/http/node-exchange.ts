@@ -11,7 +11,7 @@ const EXCHANGE = Symbol('onceward.exchange');
 type Watched = ServerResponse & { [EXCHANGE]: NodeExchange };
 type Rules = Pick<HttpSettings<never>, 'maxKeptBytes' | 'streams' | 'abandonAfterMs'>;
 type Done = (error?: Error | null) => void;
-type Methods = Pick<ServerResponse, 'writeHead' | 'write' | 'end' | 'flushHeaders'>;
+type Methods = Pick<ServerResponse, 'writeHead' | 'write' | 'end' | 'flushHeaders' | 'destroy'>;
 
 /**
  * A handler that answers on Node's own response, watched at `writeHead`, `write` and `end`: whatever the framework
@@ -39,6 +39,7 @@ export class NodeExchange implements Exchange {
   #lastDone: Done | undefined;
   /** The head can no longer be changed, though it may not have been sent. */
   #headed = false;
+  #marked = false;
   #report: (captured: Captured) => void = ignore;
 
   /** `begin` starts the handler. It must not throw: errors are the framework's to answer. */
@@ -58,17 +59,18 @@ export class NodeExchange implements Exchange {
 
   run(context: IdempotencyContext | null): Promise<Captured> {
     const response = this.#response as Watched;
-    const { writeHead, write, end, flushHeaders } = response;
-    this.#below = { writeHead, write, end, flushHeaders };
+    const { writeHead, write, end, flushHeaders, destroy } = response;
+    this.#below = { writeHead, write, end, flushHeaders, destroy };
     this.#state = 'holding';
     response[EXCHANGE] = this;
     response.writeHead = watchedWriteHead as Watched['writeHead'];
     response.write = watchedWrite;
     response.end = watchedEnd as Watched['end'];
     response.flushHeaders = watchedFlushHeaders;
+    response.destroy = watchedDestroy as Watched['destroy'];
     Object.defineProperty(response, 'headersSent', HEADERS_SENT);
     response.once('close', watchedClose);
-    if (context !== null) response.setHeader('idempotency-replayed', 'false');
+    this.#marked = context !== null;
     return new Promise((resolve) => {
       this.#report = resolve;
       this.#begin(context);
@@ -84,6 +86,7 @@ export class NodeExchange implements Exchange {
       if (below !== null) forgetBody(response);
       sendAnswer(response, instead);
     } else {
+      this.#mark();
       below?.end.call(response, this.#last, undefined as never, this.#lastDone);
     }
   }
@@ -172,14 +175,21 @@ export class NodeExchange implements Exchange {
     this.#below!.flushHeaders.call(this.#response);
   }
 
+  /** The handler gives its answer up. */
+  destroy(error: Error | undefined): void {
+    if (this.#state !== 'ended' && this.#state !== 'over') {
+      const { statusCode: status } = this.#response;
+      this.#state = 'ended';
+      this.#report({ kind: 'broken', status });
+    }
+    this.#below!.destroy.call(this.#response, error);
+  }
+
   /** The connection is gone. The effect goes on; only an answer that was on its way has come to its end. */
   closed(): void {
     if (this.#state === 'ended' || this.#state === 'over') return;
-    const { statusCode: status, errored } = this.#response;
-    if (errored !== null) {
-      this.#state = 'ended';
-      this.#report({ kind: 'broken', status });
-    } else if (this.#state !== 'holding') {
+    if (this.#state !== 'holding') {
+      const { statusCode: status } = this.#response;
       this.#state = 'ended';
       this.#report({ kind: 'passed', status, why: 'stream' });
     } else {
@@ -210,12 +220,20 @@ export class NodeExchange implements Exchange {
     const wasHolding = this.#state === 'holding';
     const copying = why === 'stream' && this.#rules.streams === 'keep';
     if (this.#state !== 'passing') this.#why = why;
-    this.#headed = true;
+    this.#headed = false;
     this.#state = copying ? 'copying' : 'passing';
     const held = this.#chunks;
     if (!copying) this.#chunks = [];
+    if (wasHolding) this.#mark();
+    this.#headed = true;
     if (!wasHolding) return;
     for (const chunk of held) this.#below!.write.call(this.#response, chunk, undefined as never);
+  }
+
+  /** As late as can be: error handlers drop the headers that were set before them. */
+  #mark(): void {
+    if (!this.#marked || this.#response.headersSent) return;
+    this.#response.setHeader('idempotency-replayed', 'false');
   }
 
   #join(last: Buffer | null): Buffer | null {
@@ -255,6 +273,11 @@ function watchedEnd(this: ServerResponse, ...all: unknown[]) {
 
 function watchedFlushHeaders(this: ServerResponse) {
   (this as Watched)[EXCHANGE].flushHeaders();
+}
+
+function watchedDestroy(this: ServerResponse, error?: Error) {
+  (this as Watched)[EXCHANGE].destroy(error);
+  return this;
 }
 
 function watchedClose(this: ServerResponse) {

@@ -93,18 +93,25 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0';
 }
 
-/** A request whose body a parser may have read already. */
-export type ParsedRequest = IncomingMessage & { rawBody?: unknown; body?: unknown };
+/** Where a parser leaves what it has read: on the request itself, or on the framework's. */
+export interface ParsedBody {
+  readonly rawBody?: unknown;
+  readonly body?: unknown;
+}
 
 /**
  * The bytes to compare: the raw ones where they can be had. Of a body that a parser has consumed, what it kept in
  * `rawBody`, and failing that its result, spelled out again: then two spellings of one value are the same request.
  */
-export function bodyOf(request: ParsedRequest, limit: number): RequestBody | Promise<RequestBody> {
-  const { rawBody, body } = request;
+export function bodyOf(
+  message: IncomingMessage,
+  parsed: ParsedBody,
+  limit: number,
+): RequestBody | Promise<RequestBody> {
+  const { rawBody, body } = parsed;
   if (typeof rawBody === 'string' || rawBody instanceof Uint8Array) return within(rawBody, limit);
-  if (request.readableDidRead || body !== undefined) return within(spell(body), limit);
-  return new BodyTap(request, limit).whole();
+  if (message.readableDidRead || body !== undefined) return within(spell(body), limit);
+  return new BodyTap(message, limit).whole();
 }
 
 function spell(body: unknown): string | Uint8Array {
@@ -119,5 +126,5 @@ function within(raw: string | Uint8Array, limit: number): RequestBody {
 
 /** For `express.json({ verify: keepRawBody })` and its siblings: keeps the bytes for the comparison. */
 export function keepRawBody(request: IncomingMessage, _response: unknown, raw: Buffer): void {
-  (request as ParsedRequest).rawBody = raw;
+  (request as { rawBody?: Buffer }).rawBody = raw;
 }

@@ -1,9 +1,9 @@
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Admission, HttpGuard } from './guard.ts';
 import type { IdempotencyContext } from './idempotency-context.ts';
 import { sendAnswer } from './node-answer.ts';
 import { NodeExchange } from './node-exchange.ts';
-import { bodyOf, type ParsedRequest } from './request-body.ts';
+import { bodyOf, type ParsedBody } from './request-body.ts';
 
 /**
  * The whole way of a managed request on Node's own request and response. `begin` starts the handler; what is thrown
@@ -12,7 +12,7 @@ import { bodyOf, type ParsedRequest } from './request-body.ts';
 export async function serveNode<Request>(
   guard: HttpGuard<Request>,
   admission: Admission<Request>,
-  request: ParsedRequest,
+  request: IncomingMessage & ParsedBody,
   response: ServerResponse,
   begin: (context: IdempotencyContext | null) => void,
 ): Promise<void> {
@@ -20,7 +20,7 @@ export async function serveNode<Request>(
     sendAnswer(response, admission.refusal);
     return;
   }
-  const read = bodyOf(request, guard.settings.maxBodyBytes);
+  const read = bodyOf(request, request, guard.settings.maxBodyBytes);
   const body = read instanceof Promise ? await read : read;
   if (body === 'gone') return;
   const exchange = new NodeExchange(response, guard.settings, begin);

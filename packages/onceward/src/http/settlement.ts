@@ -23,6 +23,7 @@ export function settlementOf(
   context: IdempotencyContext,
 ): Settlement {
   if (context.isDoubtful) return IN_DOUBT;
+  if (context.isReleased) return RELEASED;
   switch (captured.kind) {
     case 'whole':
       if (!isKept(rules, captured)) return unkept(rules, captured.status);

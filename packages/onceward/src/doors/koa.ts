@@ -1,0 +1,46 @@
+import type { Middleware, ParameterizedContext } from 'koa';
+import {
+  bodyOf,
+  HttpGuard,
+  type HttpOptions,
+  type IdempotencyContext,
+  nodeKeyLines,
+  type ParsedBody,
+  pathOf,
+} from '../http/index.ts';
+import { KoaExchange, setAnswer } from './koa-exchange.ts';
+
+export type { HttpOptions, IdempotencyContext } from '../http/index.ts';
+
+declare module 'koa' {
+  interface DefaultContext {
+    /** Set while a protected handler runs. */
+    idempotency?: IdempotencyContext | undefined;
+  }
+}
+
+/**
+ * Makes the middleware behind it idempotent. Mount it after authentication:
+ *
+ *     app.use(idempotency({ store, scopeFrom: (ctx) => ctx.state.user.id, effect }))
+ */
+export function idempotency(options: HttpOptions<ParameterizedContext>): Middleware {
+  const guard = new HttpGuard<ParameterizedContext>(options);
+  return async (ctx, next) => {
+    const { originalUrl: target } = ctx;
+    const admission = guard.admit({
+      request: ctx,
+      method: ctx.method,
+      target,
+      route: pathOf(target),
+      contentType: ctx.get('content-type'),
+      keyLines: nodeKeyLines(ctx.req),
+    });
+    if (admission === null) return next();
+    if (admission.refusal !== null) return setAnswer(ctx, admission.refusal);
+    const body = await bodyOf(ctx.req, ctx.request as ParsedBody, guard.settings.maxBodyBytes);
+    if (body === 'gone') return;
+    const exchange = new KoaExchange(ctx, guard.settings, next);
+    await exchange.serve(() => guard.protect(admission, body, exchange));
+  };
+}
