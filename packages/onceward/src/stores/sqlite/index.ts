@@ -8,6 +8,7 @@ import { SqliteStore } from './sqlite-store.ts';
 export type { Durability, StoreFinding } from '../durability.ts';
 export type { SqliteDatabase, SqliteDriver, SqliteStatement, SqlValue } from './sqlite-driver.ts';
 export type { SqliteStore } from './sqlite-store.ts';
+export { transactionsOn } from './transactions.ts';
 
 interface SharedOptions {
   /** How long a call may take, waiting for other processes included. */

@@ -97,11 +97,15 @@ export class SqliteFile implements SqliteCalls {
 /** A database that is locked, or busy with someone else's transaction on the same connection. */
 const BUSY = /busy|locked|within a transaction/i;
 
+export function isBusy(error: unknown): boolean {
+  return BUSY.test((error as Error).message);
+}
+
 function unlessBusy<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    if (BUSY.test((error as Error).message)) throw new SqliteBusy();
+    if (isBusy(error)) throw new SqliteBusy();
     throw failed(error, 'no');
   }
 }
