@@ -132,7 +132,8 @@ export class Enqueuer {
   async #draft(intents: readonly HashedIntent[]): Promise<Draft> {
     const known = await this.#lookUp(intents);
     let { position } = known;
-    let last = position?.last ?? 0;
+    const first = position?.last ?? 0;
+    let last = first;
     const changes = new Map<string, Change>();
     const queued = intents.map((intent): Queued | ClientError => {
       const seen = known.seenBefore(intent, this.#world.now());
@@ -145,7 +146,7 @@ export class Enqueuer {
       known.note(operation);
       return answerFor(operation, 'queued', superseded?.id ?? null);
     });
-    if (last > (position?.last ?? 0)) {
+    if (last > first) {
       const expected = position?.version ?? null;
       position = { version: (expected ?? 0) + 1, last };
       changes.set(layout.position, { key: layout.position, expected, next: position });

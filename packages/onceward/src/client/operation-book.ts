@@ -8,7 +8,7 @@ import {
   type Pointer,
   type WaitingOperation,
 } from './operation.ts';
-import type { Change, OutboxStorage, RangedEntry } from './outbox-storage.ts';
+import type { Change, Entry, OutboxStorage, RangedEntry } from './outbox-storage.ts';
 import { FRESH, fail, type Next } from './transition.ts';
 
 const PAGE = 100;
@@ -28,18 +28,21 @@ export class OperationBook {
   }
 
   async findByKey(key: string): Promise<Operation | null> {
-    const [pointer] = (await this.storage.read([layout.key(key)])) as [Pointer | undefined];
-    return pointer === undefined ? null : this.find(pointer.id);
+    const pointer = await this.#at<Pointer>(layout.key(key));
+    return pointer && this.find(pointer.id);
   }
 
-  async waiting(id: string): Promise<WaitingOperation | null> {
-    const [entry] = await this.storage.read([layout.waiting + id]);
-    return (entry as WaitingOperation | undefined) ?? null;
+  waiting(id: string): Promise<WaitingOperation | null> {
+    return this.#at(layout.waiting + id);
   }
 
-  async failed(id: string): Promise<FailedOperation | null> {
-    const [entry] = await this.storage.read([layout.failed + id]);
-    return (entry as FailedOperation | undefined) ?? null;
+  failed(id: string): Promise<FailedOperation | null> {
+    return this.#at(layout.failed + id);
+  }
+
+  async #at<T extends Entry>(place: string): Promise<T | null> {
+    const [entry] = await this.storage.read([place]);
+    return (entry as T | undefined) ?? null;
   }
 
   /** The oldest operation that waits in a lane. */
@@ -76,8 +79,7 @@ export class OperationBook {
 
   /** Turns a waiting operation into what it becomes. `false`: it has changed since it was read. */
   async replace(previous: WaitingOperation, next: Next): Promise<boolean> {
-    const changes = changesFor(previous, next);
-    return this.swap(changes);
+    return this.swap(changesFor(previous, next));
   }
 
   async swap(changes: readonly Change[]): Promise<boolean> {

@@ -393,7 +393,7 @@ describe('outbox', () => {
       [[{ url: '/a', headers: { 'idempotency-key': 'k' } }], /give it as key/],
       [[{ url: '/a', body: 'x'.repeat(6_000_000) }], /limit is/],
       [[{ url: '/a' }, { lane: '' }], /lane has 1 to 100/],
-      [[{ url: '/a' }, { lane: '\ud800' }], /surrogate/],
+      [[{ url: '/a' }, { lane: '\ud800' }], /whole characters/],
     ];
     for (const [args, message] of bad)
       await expect(outbox.enqueue(...args)).rejects.toThrow(message);

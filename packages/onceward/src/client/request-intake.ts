@@ -93,10 +93,9 @@ export function takeKey(key: string | undefined, world: ClientWorld): string {
 }
 
 export function takeName(what: string, name: string): string {
-  if (name.length < 1 || name.length > LONGEST_NAME) {
-    throw invalid(`${what} has 1 to ${LONGEST_NAME} characters, not ${name.length}`);
+  if (name.length < 1 || name.length > LONGEST_NAME || !name.isWellFormed()) {
+    throw invalid(`${what} has 1 to ${LONGEST_NAME} whole characters, not ${name.length}`);
   }
-  if (!name.isWellFormed()) throw invalid(`${what} holds half of a surrogate pair`);
   return name;
 }
 
