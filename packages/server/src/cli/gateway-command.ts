@@ -19,7 +19,8 @@ export function addGateway(parent: Command): void {
     .addHelpText('after', '\nExample: onceward gateway --upstream http://127.0.0.1:3000');
   addSettingFlags(command, [...FORWARDING, ...LISTENING]);
   command.action(async (options) => {
-    process.exitCode = await runGateway(options);
+    // What was cut off may still hold timers; there is nothing left to wait for.
+    process.exit(await runGateway(options));
   });
 }
 

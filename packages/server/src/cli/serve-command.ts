@@ -19,7 +19,8 @@ export function addServe(parent: Command): void {
     );
   addSettingFlags(command, [...LISTENING, 'apiKey', 'apiSecret', ...JOBS]);
   command.action(async (options) => {
-    process.exitCode = await serve(options);
+    // What was cut off may still hold timers; there is nothing left to wait for.
+    process.exit(await serve(options));
   });
 }
 
