@@ -72,6 +72,7 @@ export class JobManager implements JobsPort {
 
   constructor(options: JobManagerOptions) {
     const { engine, world, types } = options;
+    for (const type of types) checkQueue(type, engine);
     this.windows = options.windows ?? jobWindows;
     this.#engine = engine;
     this.#world = world;
@@ -338,6 +339,14 @@ export type Reservation =
 const LOOKED_AT_MOST = 10_000;
 const ID_STEP = 'job_id';
 const ANSWER_TYPE = 'application/vnd.onceward.submission+json';
+
+function checkQueue(type: JobType, engine: Engine): void {
+  if (!('queue' in type) || !isTransactional(type.queue) || 'within' in engine.store) return;
+  throw new OncewardError(
+    'ONCE_INVALID_CONFIG',
+    `jobs of type ${type.type} are written in one transaction with their reservation, which the ${engine.store.traits.name} store cannot share; use postgres`,
+  );
+}
 
 function whatIsWrong(submission: Submission, type: JobType | undefined): string | null {
   if (type === undefined) return `there is no job type ${JSON.stringify(submission.type)}`;
