@@ -126,11 +126,12 @@ export const DOOR_ANSWER_LAWS: readonly DoorLaw[] = [
     title: '[H5] authentication runs again before a replay',
     async check(bench) {
       const door = await bench.open();
-      await door.send({ key: 'one' });
+      const original = await door.send({ key: 'one' });
       door.isOpen = false;
       const refused = await door.send({ key: 'one' });
       expect(refused.status).toBe(401);
-      expect(refused.text).toBe('');
+      expect(refused.text).not.toBe(original.text);
+      expect(refused.headers['idempotency-replayed']).toBeUndefined();
     },
   },
   {

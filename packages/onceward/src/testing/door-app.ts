@@ -5,7 +5,7 @@ import type { HttpOptions, IdempotencyContext } from '../http/index.ts';
 export interface DoorApp {
   /** For the door, as they are; `scopeFrom` is to return the header `x-user`. */
   readonly options: DoorOptions;
-  /** Asked with the header `authorization` before the door is reached; `false` answers 401 with no body. */
+  /** Asked with the header `authorization` before the door is reached; `false` answers 401. */
   authorize(credential: string | undefined): boolean;
   readonly routes: readonly DoorRoute[];
 }
