@@ -6,7 +6,13 @@ import type { SqliteDatabase, SqliteDriver } from './sqlite-driver.ts';
 import { SqliteStore } from './sqlite-store.ts';
 
 export type { Durability, StoreFinding } from '../durability.ts';
-export type { SqliteDatabase, SqliteDriver, SqliteStatement, SqlValue } from './sqlite-driver.ts';
+export type {
+  SqliteDatabase,
+  SqliteDriver,
+  SqliteRunResult,
+  SqliteStatement,
+  SqlValue,
+} from './sqlite-driver.ts';
 export type { SqliteStore } from './sqlite-store.ts';
 export { transactionsOn } from './transactions.ts';
 

@@ -10,7 +10,7 @@ import type {
   SwapResult,
 } from '../../engine/record-store.ts';
 import type { EpochMs } from '../../engine/units.ts';
-import type { SqliteDatabase, SqliteStatement } from './sqlite-driver.ts';
+import type { SqliteDatabase, SqliteRunResult, SqliteStatement } from './sqlite-driver.ts';
 
 export interface SwapItem {
   readonly id: OperationId;
@@ -50,7 +50,6 @@ export interface ScanPage {
 
 /** The records of one database. Every method is one or more statements, and none begins or ends a transaction. */
 export class RecordTable {
-  readonly #find: SqliteStatement;
   readonly #read: SqliteStatement;
   readonly #insert: SqliteStatement;
   readonly #update: SqliteStatement;
@@ -66,16 +65,16 @@ export class RecordTable {
     const table = 'onceward_records';
     const prepare = (sql: string) => database.prepare(sql);
     // The limit is a parameter because libsql takes a single one that is a blob for a set of named ones.
-    this.#find = prepare(`select place, scope, key, revision from ${table} where hash = ? limit ?`);
     this.#read = prepare(`select scope, key, revision, bytes from ${table} where hash = ? limit ?`);
     this.#insert = prepare(
       `insert into ${table} (hash, scope, key, revision, state, due_at, bytes)
-       values (?, ?, ?, ?, ?, ?, ?)`,
+       values (?, ?, ?, ?, ?, ?, ?) on conflict (hash) do nothing`,
     );
+    const expected = 'hash = ? and revision = ? and scope = ? and key = ?';
     this.#update = prepare(
-      `update ${table} set revision = ?, state = ?, due_at = ?, bytes = ? where place = ?`,
+      `update ${table} set revision = ?, state = ?, due_at = ?, bytes = ? where ${expected}`,
     );
-    this.#delete = prepare(`delete from ${table} where place = ?`);
+    this.#delete = prepare(`delete from ${table} where ${expected}`);
     this.#mint = prepare(
       `update onceward_meta set value = value + ? where name = 'revision' returning value`,
     );
@@ -140,21 +139,33 @@ export class RecordTable {
     return forgotten;
   }
 
-  #swap({ id, expected, next }: SwapItem, revision: Revision): SwapResult {
-    const hash = hashOf(id);
-    const row = this.#find.get(hash, 1) as Row | undefined;
-    if (row !== undefined) requireSame(id, row);
-    if ((row?.revision ?? null) !== expected) return { won: false, current: this.read(id) };
-    if (next === null) {
-      if (row !== undefined) this.#delete.run(row.place);
-    } else {
-      const state = STATES.indexOf(next.state);
-      const dueAt = next.dueAt === null ? null : Math.ceil(next.dueAt);
-      if (row !== undefined) this.#update.run(revision, state, dueAt, next.bytes, row.place);
-      else this.#insert.run(hash, id.scope, id.key, revision, state, dueAt, next.bytes);
-    }
-    return { won: true, revision };
+  #swap(item: SwapItem, revision: Revision): SwapResult {
+    if (this.#write(item, revision)) return { won: true, revision };
+    const current = this.read(item.id);
+    const absentAsExpected = current === null && item.expected === null && item.next === null;
+    return absentAsExpected ? { won: true, revision } : { won: false, current };
   }
+
+  /** One statement, which changes a row exactly if what is there is what was expected. */
+  #write({ id, expected, next }: SwapItem, revision: Revision): boolean {
+    const hash = hashOf(id);
+    const { scope, key } = id;
+    if (next === null) {
+      return expected !== null && changed(this.#delete.run(hash, expected, scope, key));
+    }
+    const state = STATES.indexOf(next.state);
+    const dueAt = next.dueAt === null ? null : Math.ceil(next.dueAt);
+    const { bytes } = next;
+    return changed(
+      expected === null
+        ? this.#insert.run(hash, scope, key, revision, state, dueAt, bytes)
+        : this.#update.run(revision, state, dueAt, bytes, hash, expected, scope, key),
+    );
+  }
+}
+
+function changed(result: SqliteRunResult): boolean {
+  return Number(result.changes) > 0;
 }
 
 /** Asks page after page until the limit or the end. */

@@ -11,9 +11,13 @@ export interface SqliteDatabase {
 }
 
 export interface SqliteStatement {
-  run(...parameters: SqlValue[]): unknown;
+  run(...parameters: SqlValue[]): SqliteRunResult;
   get(...parameters: SqlValue[]): unknown;
   all(...parameters: SqlValue[]): unknown[];
+}
+
+export interface SqliteRunResult {
+  readonly changes: number | bigint;
 }
 
 export type SqlValue = string | number | null | Uint8Array;

@@ -1,0 +1,199 @@
+import { createClient } from '@redis/client';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type RedisServer, startRedis } from '../../../../../scripts/services/index.ts';
+import type { NextRecord } from '../../engine/record-store.ts';
+import { createOnceward } from '../../onceward.ts';
+import { openRedisStore, type RedisStore } from './index.ts';
+
+let server: RedisServer;
+let admin: ReturnType<typeof createClient>;
+const opened: RedisStore[] = [];
+
+beforeAll(async () => {
+  server = await startRedis({ appendfsync: 'always' });
+});
+afterAll(() => server.dispose());
+beforeEach(async () => {
+  admin = createClient({ url: server.url });
+  await admin.connect();
+});
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close();
+  await admin.close();
+});
+
+async function openStore(): Promise<RedisStore> {
+  const store = await openRedisStore({ client: createClient({ url: server.url }) });
+  opened.push(store);
+  return store;
+}
+
+function record(state: NextRecord['state'], dueInMs: number | null): NextRecord {
+  const dueAt = dueInMs === null ? null : Date.now() + dueInMs;
+  return { bytes: Buffer.from('record'), state, dueAt };
+}
+
+async function winner(swap: ReturnType<RedisStore['swap']>): Promise<number> {
+  const result = await swap;
+  if (!result.won) throw new Error('the swap was lost');
+  return result.revision;
+}
+
+/** How often each command was called, those inside scripts included, since the last reset. */
+async function commandCounts(): Promise<Record<string, number>> {
+  const info = await admin.info('commandstats');
+  const lines = [...info.matchAll(/cmdstat_([^:]+):calls=(\d+)/g)];
+  return Object.fromEntries(lines.map(([, name, calls]) => [name, Number(calls)]));
+}
+
+describe('what an operation costs Redis', () => {
+  it('a new operation costs two commands, and a replay in another process one', async () => {
+    const [first, second] = [await openStore(), await openStore()];
+    const [a, b] = [
+      createOnceward({ store: first, sweep: false }),
+      createOnceward({ store: second, sweep: false }),
+    ];
+    const effect = { kind: 'external', onLapse: 'in_doubt' } as const;
+    const run = (engine: typeof a, key: string) =>
+      engine.once({ scope: 'cost', key, effect }, async () => 'done');
+    // The first operation of a process reserves revisions for the next five hundred.
+    await run(a, 'warm');
+    await run(b, 'warm');
+    await admin.configResetStat();
+    for (let at = 0; at < 100; at += 1) await run(a, `new ${at}`);
+    const fresh = await commandCounts();
+    expect([fresh.set, fresh.evalsha, fresh.eval]).toEqual([200, 100, undefined]);
+    // The rest happens inside the one script: a look at the revision, the write above, and the wake-up.
+    expect([fresh.getrange, fresh.publish, fresh.get]).toEqual([100, 100, undefined]);
+
+    await admin.configResetStat();
+    for (let at = 0; at < 100; at += 1) await run(b, `new ${at}`);
+    const replayed = await commandCounts();
+    expect(replayed.set).toBe(100);
+    expect([replayed.evalsha, replayed.get]).toEqual([undefined, undefined]);
+
+    await admin.configResetStat();
+    for (let at = 0; at < 100; at += 1) await run(b, `new ${at}`);
+    expect((await commandCounts()).set).toBeUndefined();
+  });
+});
+
+describe('how long Redis keeps a record', () => {
+  const ttl = (key: string) => admin.pTTL(`onceward:{4:time${key}}`);
+
+  it('[E6] a claim and a doubt never expire', async () => {
+    const store = await openStore();
+    const claimed = { scope: 'time', key: 'claimed' };
+    const revision = await winner(store.swap(claimed, null, record('pending', 1_000)));
+    expect(await ttl('claimed')).toBe(-1);
+    await winner(store.swap(claimed, revision, record('in_doubt', null)));
+    expect(await ttl('claimed')).toBe(-1);
+  });
+
+  it('[E2] a settled record expires some time after it is due, and a later claim on it does not', async () => {
+    const store = await openStore();
+    const id = { scope: 'time', key: 'settled' };
+    const claimed = await winner(store.swap(id, null, record('pending', 1_000)));
+    const settled = await winner(store.swap(id, claimed, record('committed', 100_000)));
+    expect(await ttl('settled')).toBeGreaterThan(100_000);
+    expect(await ttl('settled')).toBeLessThanOrEqual(100_000 + 60_000);
+    await winner(store.swap(id, settled, record('pending', 1_000)));
+    expect(await ttl('settled')).toBe(-1);
+  });
+
+  it('a forgotten record leaves nothing behind for good', async () => {
+    const store = await openStore();
+    const id = { scope: 'time', key: 'forgotten' };
+    const claimed = await winner(store.swap(id, null, record('pending', 1_000)));
+    await winner(store.swap(id, claimed, null));
+    expect(await ttl('forgotten')).toBeGreaterThan(0);
+    expect(await ttl('forgotten')).toBeLessThanOrEqual(60_000);
+  });
+});
+
+describe('revisions in Redis', () => {
+  it('[E5] rise although another process holds a block that was reserved earlier', async () => {
+    const [early, late] = [await openStore(), await openStore()];
+    await winner(early.swap({ scope: 'rise', key: 'warm' }, null, record('pending', 1_000)));
+    const id = { scope: 'rise', key: 'shared' };
+    const claimed = await winner(late.swap(id, null, record('pending', 1_000)));
+    const forgotten = await winner(late.swap(id, claimed, null));
+    const again = await winner(early.swap(id, null, record('pending', 1_000)));
+    expect(again).toBeGreaterThan(forgotten);
+    const other = { scope: 'rise', key: 'taken over' };
+    const theirs = await winner(late.swap(other, null, record('pending', 1_000)));
+    const ours = await winner(early.swap(other, theirs, record('pending', 1_000)));
+    expect(ours).toBeGreaterThan(theirs);
+  });
+
+  it('[E5] rise although the server has lost everything', async () => {
+    const before = await openStore();
+    const id = { scope: 'rise', key: 'lost' };
+    const revision = await winner(before.swap(id, null, record('pending', 1_000)));
+    await admin.flushAll();
+    const after = await openStore();
+    expect(await winner(after.swap(id, null, record('pending', 1_000)))).toBeGreaterThan(revision);
+  });
+});
+
+describe('a Redis that is not as it was', () => {
+  it('settles although the server has forgotten the script', async () => {
+    const store = await openStore();
+    const id = { scope: 'odd', key: 'script' };
+    const revision = await winner(store.swap(id, null, record('pending', 1_000)));
+    await admin.scriptFlush();
+    expect((await store.swap(id, revision, record('committed', 1_000))).won).toBe(true);
+  });
+
+  it('[E10] a key that holds something else is an error, never an absent record', async () => {
+    const store = await openStore();
+    const id = { scope: 'odd', key: 'junk' };
+    await admin.set('onceward:{3:oddjunk}', 'junk');
+    await expect(store.read(id)).rejects.toMatchObject({ code: 'ONCE_RECORD_UNREADABLE' });
+    const claim = store.swap(id, null, record('pending', 1_000));
+    await expect(claim).rejects.toMatchObject({ code: 'ONCE_RECORD_UNREADABLE', applied: 'no' });
+    await admin.del('onceward:{3:oddjunk}');
+    await admin.lPush('onceward:{3:oddjunk}', 'a list');
+    await expect(store.read(id)).rejects.toMatchObject({ applied: 'no' });
+    await admin.del('onceward:{3:oddjunk}');
+  });
+
+  it('[E4] wakes a waiter of another process', async () => {
+    const [one, other] = [await openStore(), await openStore()];
+    const id = { scope: 'odd', key: 'awaited' };
+    const revision = await winner(one.swap(id, null, record('pending', 1_000)));
+    const limit = AbortSignal.timeout(15_000);
+    const woken = other.changed?.(id, revision, limit);
+    expect(woken).toBeDefined();
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    await winner(one.swap(id, revision, record('committed', 1_000)));
+    await woken;
+    expect(limit.aborted).toBe(false);
+  });
+});
+
+describe('what Redis promises', () => {
+  it.each([
+    [{ appendfsync: 'always' }, 'machine', null],
+    [{ appendfsync: 'everysec' }, 'none', 'appendfsync'],
+    [{ appendfsync: 'no' }, 'none', 'appendonly'],
+    [
+      { appendfsync: 'always', maxmemory: '50mb', maxmemoryPolicy: 'allkeys-lru' },
+      'none',
+      'maxmemory-policy',
+    ],
+  ] as const)('with %o is %s', async (options, durability, limitedBy) => {
+    const other = await startRedis(options);
+    const client = createClient({ url: other.url });
+    const store = await openRedisStore({ client });
+    expect(store.traits.durability).toBe(durability);
+    const limiting = store.findings.filter((one) => one.limits).map((one) => one.setting);
+    if (limitedBy !== null) {
+      expect(limiting).toContain(limitedBy);
+      const wish = openRedisStore({ client, durability: 'machine' });
+      await expect(wish).rejects.toMatchObject({ code: 'ONCE_INVALID_CONFIG' });
+    }
+    await store.close();
+    await other.dispose();
+  });
+});
