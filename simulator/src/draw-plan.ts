@@ -235,9 +235,14 @@ function drawFaults(
     operation: somewhere(),
     how: dice.pick(['flip', 'flip', 'cut', 'newer_schema']),
   }));
-  often(0.3, 3, () => ({
+  // Operators are called when a lease has lapsed, at the soonest.
+  const afterLapse = () => {
+    const { at, operation } = dice.pick(arrivals);
+    return at + Math.round(operations[operation]!.policy.leaseMs * (1 + 2 * dice.unit()));
+  };
+  often(0.35, 3, () => ({
     kind: 'operator',
-    at: sometime(),
+    at: dice.chance(0.6) ? afterLapse() : sometime(),
     process: someone(),
     operation: somewhere(),
     action: dice.pick(['resolve', 'resolve', 'resolve', 'purge', 'extend']),

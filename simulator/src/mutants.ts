@@ -1,11 +1,11 @@
 import { parseArgs } from 'node:util';
-import { MUTANTS } from './mutant-list.ts';
-import { huntMutant } from './mutate.ts';
+import { huntMutant } from './mutants/hunt-mutant.ts';
+import { MUTANTS } from './mutants/mutant-list.ts';
 
 const { values } = parseArgs({
   options: {
     seeds: { type: 'string', default: '10000' },
-    only: { type: 'string', default: '' },
+    named: { type: 'string', default: '' },
     stories: { type: 'boolean', default: false },
   },
 });
@@ -15,7 +15,7 @@ if (!Number.isSafeInteger(seeds) || seeds < 1) {
   process.exit(2);
 }
 
-const chosen = MUTANTS.filter(({ name }) => name.includes(values.only));
+const chosen = MUTANTS.filter(({ name }) => name.includes(values.named));
 const width = Math.max(...chosen.map(({ name }) => name.length));
 console.log(`${'mutant'.padEnd(width)}  row  seed   after  trace  seconds  found as`);
 let survivors = 0;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { huntMutant } from './hunt-mutant.ts';
 import { MUTANTS } from './mutant-list.ts';
-import { huntMutant } from './mutate.ts';
 
 /** A handful of the gate; `npm run mutants` lets all of them loose. */
 const SOME = [

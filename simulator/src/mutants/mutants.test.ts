@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { expect, it } from 'vitest';
+import { applyEdits } from '../edit.ts';
 import { MUTANTS } from './mutant-list.ts';
-import { applyEdits } from './mutate.ts';
 
-const ROOT = new URL('../../', import.meta.url);
+const ROOT = new URL('../../../', import.meta.url);
 
 it('every mutant still finds the line that it changes, and no two have one name', async () => {
   expect(MUTANTS.length).toBeGreaterThanOrEqual(20);

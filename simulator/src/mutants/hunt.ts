@@ -1,6 +1,6 @@
-import { drawPlan } from './draw-plan.ts';
-import { runSeeds } from './run-worlds.ts';
-import { shrink, tellStory } from './shrink.ts';
+import { drawPlan } from '../draw-plan.ts';
+import { runSeeds } from '../run-worlds.ts';
+import { shrink, tellStory } from '../shrink.ts';
 
 /** What a hunt through the seeds brought home, as one line of JSON on standard output. */
 export interface Catch {

@@ -1,0 +1,91 @@
+import { inEngine, type Mutant } from './mutant.ts';
+
+/** An attempt as the engine would make one, for bugs that run an effect behind the store's back. */
+const FORGED_ATTEMPT =
+  '{ id: operation.id, number: 1, fence: 0, signal: new AbortController().signal, ' +
+  'downstreamKey: parts.downstreamKey(operation.id), step: (_name, work) => work() }';
+
+/** Who is told what. */
+export const ANSWERS: readonly Mutant[] = [
+  {
+    name: 'another request under the same key is served',
+    breaks: 'E3',
+    edits: [
+      inEngine(
+        'decide.ts',
+        "if (record.fingerprint !== arrival.fingerprint) return { kind: 'refuse', reason: 'mismatch' };",
+        '',
+      ),
+    ],
+  },
+  {
+    name: 'the near tier answers another request',
+    breaks: 'E3',
+    edits: [
+      inEngine(
+        'execute-once.ts',
+        'return answer.fingerprint === operation.fingerprint\n',
+        'return true\n',
+      ),
+    ],
+  },
+  {
+    name: "a waiter is woken with another request's answer",
+    breaks: 'E4',
+    edits: [
+      inEngine(
+        'execute-once.ts',
+        'running !== undefined && running.fingerprint === operation.fingerprint',
+        'running !== undefined',
+      ),
+      inEngine(
+        'execute-once.ts',
+        'if (answer !== null) return answerFromNear(parts, operation, answer);',
+        'if (answer !== null) return replay(parts, operation.id, answer, true);',
+      ),
+    ],
+  },
+  {
+    name: 'the near tier answers what has expired',
+    breaks: 'E8',
+    edits: [inEngine('near-tier.ts', 'if (found.keepUntil <= now) {', 'if (false) {')],
+  },
+  {
+    name: 'the near tier ignores the scope',
+    breaks: 'E9',
+    edits: [inEngine('near-tier.ts', '{id.scope}\\0$', '')],
+  },
+  {
+    name: 'keys downstream ignore the scope',
+    breaks: 'E9',
+    edits: [
+      inEngine(
+        'engine.ts',
+        'onceward-downstream\\0${scope',
+        'onceward-downstream\\0${typeof scope',
+      ),
+    ],
+  },
+  {
+    name: 'a wait that times out runs the effect',
+    breaks: 'E4',
+    edits: [
+      inEngine(
+        'execute-once.ts',
+        "if (answer === 'timed_out') return refuseInProgress(parts, operation, arrivedAt);",
+        `if (answer === 'timed_out') return { kind: 'executed', settlement: await effect(${FORGED_ATTEMPT}), attempt: 1, fence: 0, recorded: false };`,
+      ),
+    ],
+  },
+  {
+    name: 'a refused caller has its effect run later',
+    breaks: 'E12',
+    edits: [
+      inEngine(
+        'execute-once.ts',
+        "if (operation.policy.onStoreDown === 'refuse') {\n",
+        `if (operation.policy.onStoreDown === 'refuse') {\n    parts.world.startTimer(5, () => void effect(${FORGED_ATTEMPT}).catch(() => {}));\n`,
+      ),
+    ],
+  },
+];

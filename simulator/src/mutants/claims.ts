@@ -1,0 +1,109 @@
+import { inEngine, type Mutant } from './mutant.ts';
+
+/** Who may run, and when. */
+export const CLAIMS: readonly Mutant[] = [
+  {
+    name: 'a lease that holds is ignored',
+    breaks: 'E5',
+    edits: [inEngine('decide.ts', 'return orphaned || record.leaseUntil <= wall;', 'return true;')],
+  },
+  {
+    name: 'the near tier grants a claim',
+    breaks: 'E8',
+    edits: [
+      inEngine(
+        'execute-once.ts',
+        'parts.store.swap(id, decision.expected, next),',
+        'decision.expected === null ? Promise.resolve({ won: true, revision: 1 }) : parts.store.swap(id, decision.expected, next),',
+      ),
+    ],
+  },
+  {
+    name: 'an effect that must not be repeated is taken over',
+    breaks: 'E6',
+    edits: [
+      inEngine(
+        'decide.ts',
+        "return isReleased(record) || record.onLapse === 'take_over'\n",
+        'return true\n',
+      ),
+    ],
+  },
+  {
+    name: 'an unreadable record counts as absent',
+    breaks: 'E10',
+    edits: [
+      inEngine(
+        'decide.ts',
+        "if (record === null) return { kind: 'refuse', reason: 'in_doubt', revision, record: null };",
+        "if (record === null) return { kind: 'claim', expected: revision, attempt: 1, steps: [] };",
+      ),
+    ],
+  },
+  {
+    name: 'the checksum of a record is not checked',
+    breaks: 'E10',
+    edits: [
+      inEngine(
+        'record-codec.ts',
+        'if (view.getUint32(CHECKSUM_AT, true) !== checksum(id, bytes)) return null;',
+        '',
+      ),
+    ],
+  },
+  {
+    name: 'claims of an earlier life are trusted',
+    breaks: 'E6',
+    edits: [
+      inEngine('parts.ts', 'orphaned: born !== null && stored.revision < born', 'orphaned: false'),
+    ],
+  },
+  {
+    name: 'heartbeats are never sent',
+    breaks: 'E5',
+    edits: [inEngine('attempt.ts', '  claim.startHeartbeat();\n', '')],
+  },
+  {
+    name: 'an effect begins under a claim that could have lapsed',
+    breaks: 'E5',
+    edits: [inEngine('attempt.ts', ' || !claim.isFresh) {', ') {')],
+  },
+  {
+    name: 'an effect begins though its caller has left',
+    breaks: 'E4',
+    edits: [inEngine('attempt.ts', 'if (operation.signal?.aborted || !claim', 'if (!claim')],
+  },
+  {
+    name: "a lost reply is taken for a claim, whoever's record is there",
+    breaks: 'E1',
+    edits: [
+      inEngine(
+        'execute-once.ts',
+        "if (found?.record?.owner !== record.owner || found.record.state !== 'pending') return found;",
+        'if (found === null) return found;',
+      ),
+    ],
+  },
+  {
+    name: "taking a claim back removes another's",
+    breaks: 'E5',
+    edits: [
+      inEngine(
+        'execute-once.ts',
+        ' || current.record.owner !== record.owner) return true;',
+        ') return true;',
+      ),
+    ],
+  },
+  {
+    name: 'an arrival that lost its claim runs again',
+    breaks: 'E1',
+    edits: [
+      inEngine(
+        'execute-once.ts',
+        "if (visit.ran) return bare(refuse(parts, operation.id, 'fence_lost', RETRY_SOON));",
+        '',
+      ),
+    ],
+  },
+];

@@ -1,0 +1,93 @@
+import { inEngine, type Mutant } from './mutant.ts';
+
+/** What is forgotten, and when. */
+export const RETENTION: readonly Mutant[] = [
+  {
+    name: 'time forgets a doubt',
+    breaks: 'E6',
+    edits: [
+      inEngine(
+        'decide.ts',
+        "    case 'in_doubt':\n      return false;\n",
+        "    case 'in_doubt':\n      return record.since + 2_000 <= now;\n",
+      ),
+    ],
+  },
+  {
+    name: 'the sweeper forgets doubts',
+    breaks: 'E6',
+    edits: [
+      inEngine(
+        'sweep.ts',
+        "{ states: ['pending'], dueBefore: parts.world.now(), limit: batch }",
+        "{ states: ['pending', 'in_doubt'], limit: batch }",
+      ),
+      inEngine(
+        'sweep.ts',
+        "if (record?.state !== 'pending') return null;",
+        "if (record?.state === 'in_doubt') return (await swap(parts, found, null)) ? 'forgotten' : null;\n  if (record?.state !== 'pending') return null;",
+      ),
+    ],
+  },
+  {
+    name: 'the sweeper forgets claims',
+    breaks: 'E6',
+    edits: [inEngine('sweep.ts', 'if (isForgettable(record, parts.time())) {', 'if (true) {')],
+  },
+  {
+    name: 'retention starts with the claim',
+    breaks: 'E2',
+    edits: [
+      inEngine('transitions.ts', 'keepUntil: now + keepMs,', 'keepUntil: createdAt + keepMs,'),
+    ],
+  },
+  {
+    name: 'retention ends by the wall clock',
+    breaks: 'E2',
+    edits: [
+      inEngine(
+        'decide.ts',
+        'const now = Math.min(time.wall, time.steady);',
+        'const now = time.wall;',
+      ),
+    ],
+  },
+  {
+    name: 'the sweeper goes by the wall clock',
+    breaks: 'E11',
+    edits: [
+      inEngine(
+        'sweep.ts',
+        '  const now = retentionNow(parts);\n',
+        '  const now = parts.world.now();\n',
+      ),
+    ],
+  },
+  {
+    name: 'retention starts by the wall clock',
+    breaks: 'E2',
+    edits: [inEngine('parts.ts', 'return Math.max(time.wall, time.steady);', 'return time.wall;')],
+  },
+  {
+    name: 'a late answer is kept from the first try',
+    breaks: 'E2',
+    edits: [
+      inEngine(
+        'attempt.ts',
+        'const late = { ...record, settledAt, keepUntil: settledAt + keepMs };',
+        'const late = record;',
+      ),
+    ],
+  },
+  {
+    name: 'extending an answer cuts it short',
+    breaks: 'E2',
+    edits: [
+      inEngine(
+        'resolve.ts',
+        'Math.max(record.keepUntil, settlingNow(parts) + keepMs)',
+        'settlingNow(parts) + keepMs',
+      ),
+    ],
+  },
+];
