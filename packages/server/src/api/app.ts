@@ -10,12 +10,12 @@ import { eventStream } from './event-stream.ts';
 import { healthRoutes } from './health-routes.ts';
 import { OpenConnections } from './open-connections.ts';
 import { operationsRoutes } from './operations-routes.ts';
-import { refuseEarly, refuseExpectation, refuseProperly, refuseRaw } from './refusals.ts';
+import { assertHost, refuseMalformed, SERVER_OPTIONS } from './raw-refusals.ts';
+import { refuseEarly, refuseProperly } from './refusals.ts';
 import { type Api, validateWithZod, type ZodTypes } from './zod-schemas.ts';
 
 /** A scope and a key fill a path; each of their characters may take up nine (`%F0%9F%98` and so on). */
 const LONGEST_PARAMETER = 6_000;
-const REQUEST_TIMEOUT_MS = 120_000;
 
 export interface AppOptions {
   /** Whether the demo orders API is served too. */
@@ -29,13 +29,14 @@ export async function buildApp(program: Program, options: AppOptions): Promise<A
     loggerInstance: log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: config.settings.maxRequestBytes,
-    requestTimeout: REQUEST_TIMEOUT_MS,
+    requestTimeout: SERVER_OPTIONS.requestTimeout,
+    http: SERVER_OPTIONS,
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: LONGEST_PARAMETER },
     frameworkErrors: refuseEarly,
-    clientErrorHandler: refuseRaw,
   }).withTypeProvider<ZodTypes>();
-  app.server.on('checkExpectation', refuseExpectation);
+  refuseMalformed(app.server);
+  app.addHook('onRequest', async (request) => assertHost(request.raw));
   const connections = new OpenConnections(app.server);
   app.addHook('preClose', async () => {
     closing = true;

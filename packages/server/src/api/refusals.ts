@@ -1,6 +1,3 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { STATUS_CODES } from 'node:http';
-import type { Socket } from 'node:net';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { Problem, type ProblemKind, problemOf } from './problem.ts';
@@ -65,37 +62,4 @@ export function toProblem(error: unknown): Problem {
 /** For faults that Fastify finds before there is a route. */
 export function refuseEarly(error: FastifyError, _request: FastifyRequest, reply: FastifyReply) {
   sendProblem(reply, toProblem(error));
-}
-
-const PARSER_CODES: Record<string, readonly [ProblemKind, string]> = {
-  HPE_HEADER_OVERFLOW: ['headers-too-large', 'send less than 16 KiB of headers'],
-  ERR_HTTP_REQUEST_TIMEOUT: ['request-timeout', 'the request did not arrive whole in time'],
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: ['body-too-large', 'the chunk extensions are too long'],
-};
-
-/** What is not even HTTP gets an answer too, if there is anyone left to read it. */
-export function refuseRaw(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const malformed = ['invalid-request', 'this is not well-formed HTTP'] as const;
-  const problem = new Problem(...(PARSER_CODES[error.code ?? ''] ?? malformed));
-  const body = JSON.stringify(problem.toBody());
-  // Half a request may still be on its way: nothing that follows on this connection can be trusted.
-  socket.end(
-    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}\r\n` +
-      'content-type: application/problem+json\r\n' +
-      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-  );
-  // A sender that never stops and never reads would hold the connection for ever.
-  setTimeout(() => socket.destroy(), 1_000).unref();
-}
-
-/** `Expect` with anything but 100-continue is refused by hand: Node would answer with an empty page. */
-export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
-  const problem = new Problem('expectation-failed', 'only "Expect: 100-continue" can be met');
-  const { status } = problem;
-  response.writeHead(status, { 'content-type': 'application/problem+json', connection: 'close' });
-  response.end(JSON.stringify(problem.toBody()));
 }

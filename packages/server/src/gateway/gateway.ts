@@ -3,7 +3,8 @@ import { Readable } from 'node:stream';
 import { type Admission, nodeKeyLines, pathOf } from 'onceward/http';
 import { OpenConnections } from '../api/open-connections.ts';
 import { Problem } from '../api/problem.ts';
-import { refuseExpectation, refuseRaw, toProblem } from '../api/refusals.ts';
+import { assertHost, refuseMalformed, SERVER_OPTIONS } from '../api/raw-refusals.ts';
+import { toProblem } from '../api/refusals.ts';
 import type { Program } from '../compose.ts';
 import { AnswerReader } from './answer-reader.ts';
 import { BufferBudget, type Share } from './buffer-budget.ts';
@@ -13,8 +14,6 @@ import { declaredLength, type ReadBody, readBody, refuseBody, resumed } from './
 import { type Matched, RouteTable } from './route-table.ts';
 import { forwardUpgrade } from './upgrade.ts';
 import { Upstream } from './upstream.ts';
-
-const REQUEST_TIMEOUT_MS = 120_000;
 
 /** Makes the API behind it idempotent: requests with a key go through a guard, all others straight on. */
 export class Gateway {
@@ -36,12 +35,11 @@ export class Gateway {
     // Two halves: a request that waits for room for its answer must not hold up the answers.
     this.#requestBudget = new BufferBudget(settings.bufferBytes / 2);
     this.#reader = new AnswerReader(new BufferBudget(settings.bufferBytes / 2));
-    this.server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS });
+    this.server = createServer(SERVER_OPTIONS);
+    refuseMalformed(this.server);
     this.#connections = new OpenConnections(this.server);
     this.server.on('request', (request, response) => this.#serve(request, response, false));
     this.server.on('checkContinue', (request, response) => this.#serve(request, response, true));
-    this.server.on('checkExpectation', refuseExpectation);
-    this.server.on('clientError', refuseRaw);
     this.server.on('upgrade', (request, socket, head) =>
       forwardUpgrade(url, program.metrics, request, socket, head),
     );
@@ -76,6 +74,7 @@ export class Gateway {
     response: ServerResponse,
     awaitsLeave: boolean,
   ): Promise<void> {
+    assertHost(request);
     const target = request.url ?? '';
     if (!target.startsWith('/')) {
       throw new Problem('invalid-request', 'the request must name a path that begins with /');

@@ -1,0 +1,73 @@
+import {
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
+import type { Duplex } from 'node:stream';
+import { Problem, type ProblemKind } from './problem.ts';
+
+const REQUEST_TIMEOUT_MS = 120_000;
+
+/** Node would answer a request without a host with an empty page; we have more to say. */
+export const SERVER_OPTIONS = {
+  requestTimeout: REQUEST_TIMEOUT_MS,
+  requireHostHeader: false,
+} as const satisfies ServerOptions;
+
+/** Answers what never becomes a request, for every server of ours. */
+export function refuseMalformed(server: Server): void {
+  server.removeAllListeners('clientError');
+  server.on('clientError', refuseRaw);
+  server.on('checkExpectation', refuseExpectation);
+  server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
+    writeRaw(socket, new Problem('invalid-request', 'this server opens no tunnels'));
+  });
+}
+
+/** HTTP/1.1 wants to know the host; without one a request may have been meant for another. */
+export function assertHost(request: IncomingMessage): void {
+  if (request.headers.host !== undefined || request.httpVersion !== '1.1') return;
+  throw new Problem('invalid-request', 'the Host header is missing');
+}
+
+const PARSER_CODES: Record<string, readonly [ProblemKind, string]> = {
+  HPE_HEADER_OVERFLOW: ['headers-too-large', 'send less than 16 KiB of headers'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['request-timeout', 'the request did not arrive whole in time'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: ['body-too-large', 'the chunk extensions are too long'],
+};
+
+/** What is not even HTTP gets an answer too, if there is anyone left to read it. */
+function refuseRaw(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const malformed = ['invalid-request', 'this is not well-formed HTTP'] as const;
+  writeRaw(socket, new Problem(...(PARSER_CODES[error.code ?? ''] ?? malformed)));
+}
+
+function writeRaw(socket: Duplex, problem: Problem): void {
+  const body = JSON.stringify(problem.toBody());
+  // Half a request may still be on its way: nothing that follows on this connection can be trusted.
+  socket.end(
+    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}\r\n` +
+      'content-type: application/problem+json\r\n' +
+      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  );
+  // A sender that never stops and never reads would hold the connection for ever.
+  setTimeout(() => socket.destroy(), 1_000).unref();
+}
+
+/** `Expect` with anything but 100-continue is refused by hand: Node would answer with an empty page. */
+function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const problem = new Problem('expectation-failed', 'only "Expect: 100-continue" can be met');
+  const body = JSON.stringify(problem.toBody());
+  response.writeHead(problem.status, {
+    'content-type': 'application/problem+json',
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+  });
+  response.end(body);
+}
