@@ -1,0 +1,178 @@
+import { type Block, hashHeader, NO_BLOCK, transactionsRoot } from './blocks/block.ts';
+import type { BlockBook } from './blocks/block-book.ts';
+import type { Checkpointer } from './checkpointer.ts';
+import type { StoredTransaction } from './history.ts';
+import { combineRoots } from './pipeline/machine.ts';
+import { transactionId } from './rules/transaction-id.ts';
+import { AccountTable } from './state/account-table.ts';
+import type { LedgerHome } from './state/ledger-home.ts';
+import { toHex } from './state/merkle-list.ts';
+import { RowTable } from './state/row-table.ts';
+
+export interface ChainReport {
+  readonly ok: boolean;
+  /** The first block that is kept; 1 unless older ones were trimmed. */
+  readonly first: number;
+  readonly last: number;
+  readonly transactions: number;
+  /** What is wrong with the first block that is wrong. */
+  readonly problem: string | null;
+}
+
+export interface StateReport {
+  readonly ok: boolean;
+  /** The block whose state root was recomputed from every stored row and account. */
+  readonly height: number;
+  /** By asset, in alphabetical order. Sums are zero in a ledger that is sound. */
+  readonly assets: readonly {
+    readonly asset: string;
+    readonly accounts: number;
+    readonly sum: bigint;
+  }[];
+  readonly problem: string | null;
+}
+
+export interface IntegrityReport {
+  readonly ok: boolean;
+  readonly chain: ChainReport;
+  readonly state: StateReport;
+}
+
+export interface RecoveredTransaction {
+  readonly idempotencyKey: string;
+  readonly transactionId: string;
+  readonly status: 'committed' | 'rejected';
+  readonly createdAt: number;
+}
+
+export type Progress = (done: number, total: number) => void;
+
+/** Long work lets others run this often. */
+const SLICE_MS = 10;
+/** Batches before a restart that may have been committed and not answered. */
+const RECOVERY_BATCHES = 8;
+
+export class Audit {
+  readonly #book: BlockBook;
+  readonly #home: LedgerHome;
+  readonly #checkpointer: Checkpointer;
+  readonly #barrier: number;
+
+  constructor(book: BlockBook, home: LedgerHome, checkpointer: Checkpointer, barrier: number) {
+    this.#book = book;
+    this.#home = home;
+    this.#checkpointer = checkpointer;
+    this.#barrier = barrier;
+  }
+
+  /**
+   * The transactions of one credential in the last batches before this opening. A caller that got no answer before the
+   * restart finds its key here, or may send again.
+   */
+  recovery(credential: string): RecoveredTransaction[] {
+    const records: RecoveredTransaction[] = [];
+    let batches = 0;
+    for (let height = this.#barrier - 1; height >= this.#book.first; height -= 1) {
+      const block = this.#book.block(height);
+      if (block === undefined || batches === RECOVERY_BATCHES) break;
+      if (block.texts.length === 0) continue;
+      batches += 1;
+      for (const text of block.texts) {
+        const { id, kind, key, status, credential: owner } = JSON.parse(text) as StoredTransaction;
+        if (kind !== 'journal' || owner !== credential) continue;
+        const createdAt = block.header.at;
+        records.push({ idempotencyKey: key as string, transactionId: id, status, createdAt });
+      }
+    }
+    return records;
+  }
+
+  /** Walks the chain from the first block that is kept to the tip as of now. */
+  async verify(progress: Progress = () => {}): Promise<ChainReport> {
+    const { first, tipHeight: last } = this.#book;
+    let before: Block | undefined;
+    let transactions = 0;
+    let sliceEnd = performance.now() + SLICE_MS;
+    for (let height = first; height <= last; height += 1) {
+      const block = this.#book.block(height);
+      const problem = findProblem(height, block, before);
+      if (problem !== null || block === undefined) {
+        return { ok: false, first, last, transactions, problem: `block ${height} ${problem}` };
+      }
+      transactions += block.texts.length;
+      before = block;
+      if (performance.now() < sliceEnd) continue;
+      progress(height - first + 1, last - first + 1);
+      await new Promise((resolve) => setImmediate(resolve));
+      sliceEnd = performance.now() + SLICE_MS;
+    }
+    progress(last - first + 1, last - first + 1);
+    return { ok: true, first, last, transactions, problem: null };
+  }
+
+  /** The chain, the state root from every stored byte, and the sums of all balances. */
+  async integrity(progress: Progress = () => {}): Promise<IntegrityReport> {
+    const chain = await this.verify(progress);
+    await this.#checkpointer.run();
+    const state = await this.#checkpointer.exclusively(async () => this.#checkState());
+    return { ok: chain.ok && state.ok, chain, state };
+  }
+
+  #checkState(): StateReport {
+    const meta = this.#home.meta();
+    if (meta === undefined)
+      return { ok: false, height: 0, assets: [], problem: 'nothing is saved' };
+    const { height, accountCount } = meta;
+    const accounts = new AccountTable();
+    const top = toHex(accounts.restore(this.#home.accountPages(), accountCount));
+    const rows = RowTable.load(NO_SOURCE, this.#home.rowPages(), () => {});
+    const assets = sumBalances(accounts);
+    const isSameRoot =
+      combineRoots(accountCount, top, rows.root) === this.#book.block(height)?.header.state;
+    const unbalanced = assets.find(({ sum }) => sum !== 0n);
+    if (!isSameRoot) {
+      const problem = `what is stored does not have the state root of block ${height}`;
+      return { ok: false, height, assets, problem };
+    }
+    if (unbalanced !== undefined) {
+      const problem = `the balances of ${unbalanced.asset} add up to ${unbalanced.sum}, not to 0`;
+      return { ok: false, height, assets, problem };
+    }
+    return { ok: true, height, assets, problem: null };
+  }
+}
+
+const NO_SOURCE = { readPage: () => undefined };
+
+function sumBalances(accounts: AccountTable): StateReport['assets'] {
+  const sums = new Map<string, { accounts: number; sum: bigint }>();
+  for (const { asset, balance } of accounts.all()) {
+    const entry = sums.get(asset) ?? { accounts: 0, sum: 0n };
+    sums.set(asset, { accounts: entry.accounts + 1, sum: entry.sum + balance });
+  }
+  const assets = [...sums].map(([asset, entry]) => ({ asset, ...entry }));
+  return assets.sort((a, b) => (a.asset < b.asset ? -1 : 1));
+}
+
+function findProblem(
+  height: number,
+  block: Block | undefined,
+  before: Block | undefined,
+): string | null {
+  if (block === undefined) return 'is missing';
+  const { header, texts, hash } = block;
+  if (header.height !== height) return `says that it is block ${header.height}`;
+  if (hash !== hashHeader(header)) return 'does not have its hash';
+  const previous = height === 1 ? NO_BLOCK : before?.hash;
+  if (previous !== undefined && header.previous !== previous)
+    return 'does not follow the one before';
+  if (before !== undefined && header.at < before.header.at) return 'is older than the one before';
+  if (header.count !== texts.length || header.transactions !== transactionsRoot(texts)) {
+    return 'does not hold the transactions that its header promises';
+  }
+  for (let position = 0; position < texts.length; position += 1) {
+    const id = transactionId({ height, position });
+    if (!(texts[position] as string).startsWith(`{"id":"${id}",`)) return `misplaces ${id}`;
+  }
+  return null;
+}

@@ -1,0 +1,121 @@
+import type { BlockBook } from './blocks/block-book.ts';
+import type { LedgerCounters } from './counters.ts';
+import type { LedgerLog } from './log/ledger-log.ts';
+import type { Machine } from './pipeline/machine.ts';
+import type { LedgerSettings } from './settings.ts';
+import type { Checkpoint, LedgerHome } from './state/ledger-home.ts';
+
+export interface CheckpointerParts {
+  readonly machine: Machine;
+  readonly book: BlockBook;
+  readonly home: LedgerHome;
+  readonly log: LedgerLog;
+  readonly settings: LedgerSettings;
+  readonly counters: LedgerCounters;
+}
+
+/**
+ * Saves the applied state from time to time, so that a restart replays only what came after, and sets a copy aside more
+ * seldom, so that the log before it can go. Writing goes on meanwhile: what is saved is the state of one moment.
+ */
+export class Checkpointer {
+  readonly #parts: CheckpointerParts;
+  #bytes = 0;
+  #bytesSinceSnapshot: number;
+  #running: Promise<void> = Promise.resolve();
+  #isRunning = false;
+
+  constructor(parts: CheckpointerParts) {
+    this.#parts = parts;
+    this.#bytesSinceSnapshot = parts.log.byteLength;
+  }
+
+  /** Whether enough has been applied since the last checkpoint for another. */
+  note(byteLength: number): boolean {
+    this.#bytes += byteLength;
+    this.#bytesSinceSnapshot += byteLength;
+    return !this.#isRunning && this.#bytes >= this.#parts.settings.checkpointBytes;
+  }
+
+  /** Saves everything applied by now. One at a time; a call during another waits and then makes its own. */
+  run(): Promise<void> {
+    return this.exclusively(() => this.#checkpoint());
+  }
+
+  /** Runs something while no checkpoint does: what the home holds stays as it is. */
+  exclusively<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#running.then(work);
+    this.#running = result.then(
+      () => {},
+      () => {},
+    );
+    return result;
+  }
+
+  async #checkpoint(): Promise<void> {
+    const { home, book, machine, settings, counters, log } = this.#parts;
+    if (home.meta()?.height === machine.height) return;
+    this.#isRunning = true;
+    try {
+      const checkpoint = this.#take();
+      this.#bytes = 0;
+      await home.save(checkpoint);
+      book.saved(checkpoint.meta.height, checkpoint.firstBlock);
+      machine.rows.shrinkTo(settings.workingSetRows);
+      counters.checkpoints += 1;
+      if (this.#bytesSinceSnapshot >= settings.snapshotBytes) await this.#snapshot();
+      await log.trim(home.snapshotHeight());
+    } finally {
+      this.#isRunning = false;
+    }
+  }
+
+  async #snapshot(): Promise<void> {
+    this.#bytesSinceSnapshot = 0;
+    await this.#parts.home.snapshot();
+    this.#parts.counters.snapshots += 1;
+  }
+
+  /** Runs in one go, between two entries. */
+  #take(): Checkpoint {
+    const { machine, book } = this.#parts;
+    const { height, term, time, accounts, rows, window, settings } = machine;
+    const tip = book.tip;
+    if (tip === undefined) throw new Error('There is nothing to save before the first block.');
+    return {
+      meta: {
+        version: 1,
+        height,
+        term,
+        time,
+        tip: tip.hash,
+        state: tip.header.state,
+        accountCount: accounts.count,
+        rowCount: rows.rowCount,
+        keyCount: window.size,
+        settings,
+      },
+      accountPages: accounts.takeDirtyPages(),
+      rowPages: rows.takeDirtyPages(),
+      keyRuns: window.takeFresh(),
+      keysSince: window.oldest,
+      blocks: book.unsaved(),
+      firstBlock: this.#firstBlock(),
+    };
+  }
+
+  /** Blocks over the limit go, but for those in which a key within its window was used. */
+  #firstBlock(): number {
+    const { machine, book, settings } = this.#parts;
+    let low = book.first;
+    let high = Math.max(low, machine.height - settings.historyBlocks + 1);
+    const isNeeded = (height: number) =>
+      (book.timeOf(height) ?? 0) + machine.settings.idempotency_ttl_ms > machine.time;
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      if (isNeeded(middle)) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+}

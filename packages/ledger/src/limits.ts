@@ -1,0 +1,23 @@
+/** What a single request may hold. Everything over a limit is refused with its code before anything is stored. */
+export const LIMITS = {
+  /** Amounts are below 2^250: any sum of one batch stays far from the bounds of a balance. */
+  amountBits: 250,
+  /** The longest way to write such an amount in decimal. */
+  amountDigits: 76,
+  journalEntries: 1_000,
+  operations: 1_000,
+  typeLength: 64,
+  /** In UTF-8 bytes. */
+  keyBytes: 1_024,
+  valueBytes: 64 * 1_024,
+  nameLength: 200,
+  clientIdLength: 200,
+  actorLength: 200,
+  /** All operations of one request together, as text. */
+  requestBytes: 1_024 * 1_024,
+  /** Requests that are being worked on at once. */
+  inFlight: 65_536,
+} as const;
+
+/** Writes of one client that are remembered with key and outcome, so that a retry is told what became of it. */
+export const RECEIPTS_PER_CLIENT = 64;

@@ -1,0 +1,129 @@
+import { type Refusal, refuse } from '../refusal.ts';
+import type { JournalRequest } from '../rules/request.ts';
+import { transactionId } from '../rules/transaction-id.ts';
+import type { Location } from '../state/key-table.ts';
+import type { Machine } from './machine.ts';
+import { type Effect, effectsText, type Outcome } from './outcome.ts';
+import { post } from './post.ts';
+import { transactionText } from './transaction-text.ts';
+
+/** A batch of transactions: the second and third layers of duplicate detection, then each in turn. */
+export function applyTransactions(
+  machine: Machine,
+  requests: readonly JournalRequest[],
+  requestTexts: readonly string[],
+  texts: string[],
+): Outcome[] {
+  const duplicates = findDuplicates(machine, requests);
+  if (duplicates.size > 0 && undoesBatch(machine, duplicates)) {
+    return requests.map((_, at) => ({
+      did: 'refuse',
+      refusal: duplicates.get(at) ?? ROLLED_BACK,
+    }));
+  }
+  return requests.map((request, at) => {
+    const refusal = duplicates.get(at);
+    if (refusal !== undefined) return { did: 'refuse', refusal };
+    return applyTransaction(machine, request, requestTexts[at] as string, texts);
+  });
+}
+
+/** Only a key that is already committed does; one that is twice in the batch costs its second bearer alone. */
+function undoesBatch({ settings }: Machine, duplicates: ReadonlyMap<number, Refusal>): boolean {
+  if (settings.database_conflict !== 'rollback') return false;
+  return [...duplicates.values()].some(({ layer }) => layer === 'database');
+}
+
+const ROLLED_BACK = refuse(
+  'BATCH_ROLLED_BACK',
+  'Another transaction of the same batch used a key that was already committed, so the whole batch was undone. ' +
+    'Nothing of this transaction happened; send it again with the same key.',
+);
+
+const IN_BATCH = refuse(
+  'DUPLICATE_IDEMPOTENCY_KEY',
+  'An earlier transaction of the same batch has this idempotency key.',
+  { layer: 'batch' },
+);
+
+function findDuplicates(
+  machine: Machine,
+  requests: readonly JournalRequest[],
+): Map<number, Refusal> {
+  const duplicates = new Map<number, Refusal>();
+  const inBatch = new Set<string>();
+  for (let at = 0; at < requests.length; at += 1) {
+    const { credential, key } = requests[at] as JournalRequest;
+    const used = findKey(machine, credential, key, machine.time);
+    if (used !== undefined) duplicates.set(at, duplicateOf(used));
+    // A credential holds no line feed, so the two can only be taken apart in one way.
+    const name = `${credential}\n${key}`;
+    if (inBatch.has(name) && used === undefined) duplicates.set(at, IN_BATCH);
+    inBatch.add(name);
+  }
+  return duplicates;
+}
+
+function duplicateOf(location: Location): Refusal {
+  return refuse(
+    'DUPLICATE_IDEMPOTENCY_KEY',
+    `This idempotency key belongs to transaction ${transactionId(location)}.`,
+    { layer: 'database' },
+  );
+}
+
+/** The transaction that used a key, if that was within the window as of `now`. */
+export function findKey(
+  machine: Machine,
+  credential: string,
+  key: string,
+  now: number,
+): Location | undefined {
+  const { past, settings } = machine;
+  return machine.window.find(credential, key, (location) => {
+    const at = past.timeOf(location.height);
+    if (at === undefined || at + settings.idempotency_ttl_ms <= now) return false;
+    const text = past.transactionText(location);
+    if (text === undefined) return false;
+    const found = JSON.parse(text) as JournalRequest;
+    return found.key === key && found.credential === credential;
+  });
+}
+
+function applyTransaction(
+  machine: Machine,
+  request: JournalRequest,
+  requestText: string,
+  texts: string[],
+): Outcome {
+  const position = texts.length;
+  const { height } = machine;
+  const mark = machine.mark();
+  const effects: Effect[] = [];
+  let refusal: Refusal | undefined;
+  for (const entry of request.entries) {
+    const result = post(machine, entry, { height, position, entry: entry.sequence });
+    if ('ok' in result) {
+      refusal = result;
+      break;
+    }
+    effects.push(result);
+  }
+  machine.window.add(
+    request.credential,
+    request.key,
+    machine.time,
+    machine.settings.idempotency_cleanup_ms,
+    { height, position },
+  );
+  if (refusal !== undefined) {
+    machine.undoTo(mark);
+    const { code, message } = refusal;
+    const result = `"status":"rejected","error":${JSON.stringify({ code, message })}`;
+    texts.push(transactionText(height, position, requestText, result));
+    return { did: 'reject', position, refusal };
+  }
+  const result = `"status":"committed","effects":${effectsText(effects)}`;
+  texts.push(transactionText(height, position, requestText, result));
+  return { did: 'post', position };
+}

@@ -1,0 +1,148 @@
+import { StoreError, type World } from 'onceward';
+import type { BlockBook } from '../blocks/block-book.ts';
+import { LIMITS } from '../limits.ts';
+import type { LedgerLog } from '../log/ledger-log.ts';
+import type { LogEntry, MachineSettings } from '../log/log-entry.ts';
+import type { Request } from '../rules/request.ts';
+import { requestText } from '../rules/request-text.ts';
+import { applyEntry } from './apply.ts';
+import { Batcher, type BatchKind } from './batch.ts';
+import { Committer } from './commit.ts';
+import type { Machine } from './machine.ts';
+import { sealBlock } from './seal.ts';
+import type { Ticket } from './ticket.ts';
+
+export interface PipelineOptions {
+  readonly world: World;
+  readonly log: LedgerLog;
+  readonly machine: Machine;
+  readonly book: BlockBook;
+  readonly term: number;
+  readonly batchSize: number;
+  readonly batchTimeoutMs: number;
+  /** Called after each entry that was applied, with the length of its text. */
+  readonly applied: (byteLength: number) => void;
+}
+
+/**
+ * batch → commit → apply → seal → answer. Requests come in admitted and leave with their outcome; each stage is a file of
+ * its own, and this one only joins them.
+ */
+export class Pipeline {
+  readonly #options: PipelineOptions;
+  readonly #batcher: Batcher;
+  readonly #committer: Committer;
+  readonly #idle: (() => void)[] = [];
+  #barrier: { resolve(): void; reject(error: unknown): void } | undefined;
+  #inFlight = 0;
+  #failure: unknown;
+
+  constructor(options: PipelineOptions) {
+    this.#options = options;
+    const { world, log, term, batchSize, batchTimeoutMs } = options;
+    this.#committer = new Committer({
+      world,
+      log,
+      term,
+      lastIndex: options.machine.height,
+      durable: this.#durable,
+      failed: (error, tickets) => this.stop(error, tickets),
+    });
+    this.#batcher = new Batcher({
+      world,
+      batchSize,
+      batchTimeoutMs,
+      commit: ({ kind, tickets }) => {
+        const requests = tickets.map(({ request }) => request);
+        const texts = tickets.map(({ text }) => text);
+        this.#committer.append({ kind, requests, texts }, tickets);
+      },
+    });
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  get isFull(): boolean {
+    return this.#inFlight >= LIMITS.inFlight;
+  }
+
+  /** Throws if the ledger has stopped. */
+  submit(kind: BatchKind, request: Request, end: Pick<Ticket, 'settle' | 'fail'>): void {
+    if (this.#failure !== undefined) throw notApplied(this.#failure);
+    this.#inFlight += 1;
+    const text = requestText(request);
+    this.#batcher.add(kind, { request, text, settle: end.settle, fail: end.fail });
+  }
+
+  /** The first entry of a term: when it has been applied, so has everything before it. */
+  barrier(settings: MachineSettings): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#barrier = { resolve, reject };
+      this.#committer.append({ kind: 'barrier', settings }, []);
+    });
+  }
+
+  /** Resolves when nothing is in flight any more. */
+  async drain(): Promise<void> {
+    if (this.#inFlight === 0) return;
+    await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  /** Nothing more is taken; what is in flight fails, and its callers cannot know whether it happened. */
+  stop(error: unknown, tickets: readonly Ticket[] = []): void {
+    this.#failure ??= error;
+    for (const ticket of [...tickets, ...this.#batcher.drop()]) {
+      this.#inFlight -= 1;
+      ticket.fail(error);
+    }
+    this.#barrier?.reject(error);
+    this.#tellIdle();
+  }
+
+  readonly #durable = (entry: LogEntry, tickets: readonly Ticket[], byteLength: number): void => {
+    if (this.#failure !== undefined) {
+      this.stop(this.#failure, tickets);
+      return;
+    }
+    // First the next batch goes to the disk, which then works while this one is applied.
+    if (entry.kind !== 'barrier') this.#batcher.committed();
+    try {
+      this.#apply(entry, tickets);
+    } catch (error) {
+      this.stop(error, tickets);
+      return;
+    }
+    this.#options.applied(byteLength);
+  };
+
+  #apply(entry: LogEntry, tickets: readonly Ticket[]): void {
+    const { machine, book } = this.#options;
+    const applied = applyEntry(machine, entry);
+    const block = sealBlock(machine, applied, book.tipHash);
+    book.add(block);
+    this.#inFlight -= tickets.length;
+    for (let at = 0; at < tickets.length; at += 1) {
+      const outcome = applied.outcomes[at];
+      if (outcome !== undefined) (tickets[at] as Ticket).settle(outcome, block);
+    }
+    if (entry.kind === 'barrier') this.#barrier?.resolve();
+    this.#tellIdle();
+  }
+
+  #tellIdle(): void {
+    if (this.#inFlight > 0) return;
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+}
+
+function notApplied(failure: unknown): StoreError {
+  const message = failure instanceof Error ? failure.message : String(failure);
+  const code = failure instanceof StoreError ? failure.code : 'ONCE_STORE_FAILED';
+  return new StoreError(code, message, { cause: failure, applied: 'no' });
+}

@@ -1,0 +1,129 @@
+import { OncewardError } from 'onceward';
+import type { MachineSettings } from './log/log-entry.ts';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const MIB = 1_024 * 1_024;
+
+/** Everything that can be set. The names in the environment are in `ENVIRONMENT`. */
+export interface LedgerSettings {
+  /** How long a transaction's idempotency key is remembered. */
+  readonly idempotencyTtlMs: number;
+  /** How often keys out of that window are cleared away, in log time. */
+  readonly idempotencyCleanupMs: number;
+  /** `rollback`: a key that is already committed undoes its whole batch. `reject_duplicate`: only that transaction. */
+  readonly databaseConflict: 'rollback' | 'reject_duplicate';
+  /** The most requests in one batch. */
+  readonly batchSize: number;
+  /** The longest that a request waits for its batch to fill, while the log is busy. */
+  readonly batchTimeoutMs: number;
+  /** Clients are looked at for eviction at every log index that this divides. */
+  readonly evictionInterval: number;
+  /** How long a silent client's sequence is remembered. */
+  readonly clientTtlMs: number;
+  /** Answers kept in memory for retries of sequenced writes. */
+  readonly nearTierEntries: number;
+  readonly nearTierTtlMs: number;
+  /** How much log there may be behind the last checkpoint: bounds the replay after a restart. */
+  readonly checkpointBytes: number;
+  /** How much log is kept behind the last snapshot, from which a damaged state is rebuilt. */
+  readonly snapshotBytes: number;
+  /** How many blocks are kept for reads and proofs. Blocks within the idempotency window are always kept. */
+  readonly historyBlocks: number;
+  /** Rows other than accounts that stay in memory. */
+  readonly workingSetRows: number;
+}
+
+export const DEFAULT_SETTINGS = {
+  idempotencyTtlMs: 1 * HOUR,
+  idempotencyCleanupMs: 5 * MINUTE,
+  databaseConflict: 'rollback',
+  batchSize: 512,
+  batchTimeoutMs: 5,
+  evictionInterval: 1_000,
+  clientTtlMs: 24 * HOUR,
+  nearTierEntries: 100_000,
+  nearTierTtlMs: 24 * HOUR,
+  checkpointBytes: 32 * MIB,
+  snapshotBytes: 256 * MIB,
+  historyBlocks: 1_000_000,
+  workingSetRows: 500_000,
+} as const satisfies LedgerSettings;
+
+type NumberSetting = {
+  [K in keyof LedgerSettings]: LedgerSettings[K] extends number ? K : never;
+}[keyof LedgerSettings];
+
+interface Variable {
+  readonly setting: NumberSetting;
+  readonly unit: number;
+  readonly least: number;
+  readonly most: number;
+}
+
+const WHOLE = { unit: 1, least: 1, most: 2 ** 40 };
+
+/** The environment's name for each setting, with its unit there. */
+export const ENVIRONMENT: Readonly<Record<string, Variable>> = {
+  LEDGER_IDEMPOTENCY_TTL_HOURS: {
+    setting: 'idempotencyTtlMs',
+    unit: HOUR,
+    least: 0.001,
+    most: 8_784,
+  },
+  LEDGER_IDEMPOTENCY_CLEANUP_INTERVAL_MIN: {
+    setting: 'idempotencyCleanupMs',
+    unit: MINUTE,
+    least: 0.01,
+    most: 10_080,
+  },
+  LEDGER_BATCH_SIZE: { setting: 'batchSize', unit: 1, least: 1, most: 10_000 },
+  LEDGER_BATCH_TIMEOUT_MS: { setting: 'batchTimeoutMs', unit: 1, least: 0, most: 10_000 },
+  LEDGER_EVICTION_INTERVAL: { setting: 'evictionInterval', ...WHOLE },
+  LEDGER_CLIENT_TTL_SECONDS: { setting: 'clientTtlMs', ...WHOLE, unit: SECOND },
+  LEDGER_NEAR_TIER_ENTRIES: { setting: 'nearTierEntries', ...WHOLE, least: 0, most: 10_000_000 },
+  LEDGER_CHECKPOINT_MIB: { setting: 'checkpointBytes', ...WHOLE, unit: MIB, most: 4_096 },
+  LEDGER_SNAPSHOT_MIB: { setting: 'snapshotBytes', ...WHOLE, unit: MIB, most: 65_536 },
+  LEDGER_HISTORY_BLOCKS: { setting: 'historyBlocks', ...WHOLE },
+};
+
+/** Reads the settings that the environment names; a value that is not valid stops with the name of the setting. */
+export function settingsFromEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+): Partial<LedgerSettings> {
+  const settings: Record<string, number | string> = {};
+  for (const [name, { setting, unit, least, most }] of Object.entries(ENVIRONMENT)) {
+    const text = environment[name]?.trim();
+    if (text === undefined || text === '') continue;
+    const value = Number(text);
+    const isWhole = unit === HOUR || unit === MINUTE || Number.isInteger(value);
+    if (!(value >= least && value <= most && isWhole)) {
+      throw invalid(name, `must be a number from ${least} to ${most}, not "${text}"`);
+    }
+    settings[setting] = Math.round(value * unit);
+  }
+  const conflict = environment.LEDGER_DATABASE_CONFLICT?.trim();
+  if (conflict !== undefined && conflict !== '') {
+    if (conflict !== 'rollback' && conflict !== 'reject_duplicate') {
+      throw invalid('LEDGER_DATABASE_CONFLICT', 'must be rollback or reject_duplicate');
+    }
+    settings.databaseConflict = conflict;
+  }
+  return settings as Partial<LedgerSettings>;
+}
+
+function invalid(name: string, why: string): OncewardError {
+  return new OncewardError('ONCE_INVALID_CONFIG', `${name} ${why}.`);
+}
+
+export function machineSettings(settings: LedgerSettings, hashSeed: number): MachineSettings {
+  return {
+    idempotency_ttl_ms: settings.idempotencyTtlMs,
+    idempotency_cleanup_ms: settings.idempotencyCleanupMs,
+    database_conflict: settings.databaseConflict,
+    eviction_interval: settings.evictionInterval,
+    client_ttl_ms: settings.clientTtlMs,
+    hash_seed: hashSeed,
+  };
+}

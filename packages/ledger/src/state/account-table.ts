@@ -1,0 +1,244 @@
+import { hash } from 'node:crypto';
+import {
+  type Account,
+  type EntryPointer,
+  RECORD_BYTES,
+  readAccount,
+  readAsset,
+  readBalance,
+  readPointer,
+  readVersion,
+  writeAccount,
+  writeChange,
+} from './account-record.ts';
+import { type Digest, MerkleList, type MerklePath } from './merkle-list.ts';
+
+/** Accounts per leaf: a changed account costs the hash of its whole leaf. */
+const LEAF_ACCOUNTS = 4;
+const LEAF_MARK = 'A'.charCodeAt(0);
+const LEAF_BYTES = 1 + LEAF_ACCOUNTS * RECORD_BYTES;
+/** What is stored at once. */
+const PAGE_LEAVES = 32;
+const PAGE_BYTES = PAGE_LEAVES * LEAF_BYTES;
+const PAGE_ACCOUNTS = PAGE_LEAVES * LEAF_ACCOUNTS;
+const SLAB_PAGES = 32;
+
+export interface AccountProof {
+  readonly accountCount: number;
+  /** The records of the leaf that the account is in, in hex. */
+  readonly leaf: string;
+  readonly path: MerklePath;
+}
+
+/** An account while a batch is applied. It may be changed in place; `AccountTable.undoTo` takes changes back. */
+export interface OpenAccount {
+  readonly number: number;
+  readonly assetCode: number;
+  balance: bigint;
+  version: number;
+  last: EntryPointer;
+}
+
+interface Change {
+  readonly account: OpenAccount;
+  readonly before: OpenAccount;
+}
+
+/**
+ * All accounts, by number, as records in large pieces of memory: two cache misses to find one, nothing for the garbage
+ * collector, and no cost that grows with their count but that of a deeper tree.
+ */
+export class AccountTable {
+  readonly #slabs: Buffer[] = [];
+  readonly #tree = new MerkleList();
+  readonly #open = new Map<number, OpenAccount>();
+  readonly #undo: Change[] = [];
+  readonly #dirtyPages = new Set<number>();
+  readonly #assetCodes = new Map<string, number>();
+  #codes = new Uint16Array(1_024);
+  #count = 0;
+  #sealedCount = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Adds an account with nothing in it and returns its number. Numbers begin with 0. */
+  add(category: string, asset: string): number {
+    const number = this.#count;
+    const last = { height: 0, position: 0, entry: 0 };
+    this.#count += 1;
+    this.#reserve(number);
+    const { bytes, at } = this.#place(number);
+    writeAccount(bytes, at, { number, asset, category, balance: 0n, version: 0, last });
+    this.#learnAsset(number, asset);
+    return number;
+  }
+
+  /** The code of an asset that some account has; `undefined` if none has. Codes differ between restarts. */
+  assetCode(asset: string): number | undefined {
+    return this.#assetCodes.get(asset);
+  }
+
+  /** The code of an account's asset; `undefined` if there is no such account. */
+  assetCodeAt(number: number): number | undefined {
+    return number < this.#count ? this.#codes[number] : undefined;
+  }
+
+  /** An account to be changed within this batch. */
+  open(number: number): OpenAccount | undefined {
+    const known = this.#open.get(number);
+    if (known !== undefined || !(number < this.#count)) return known;
+    const { bytes, at } = this.#place(number);
+    const account: OpenAccount = {
+      number,
+      assetCode: this.#codes[number] as number,
+      balance: readBalance(bytes, at),
+      version: readVersion(bytes, at),
+      last: readPointer(bytes, at),
+    };
+    this.#open.set(number, account);
+    return account;
+  }
+
+  /** Changes the balance, in a way that can be undone until the next seal. */
+  post(account: OpenAccount, balance: bigint, last: EntryPointer): void {
+    this.#undo.push({ account, before: { ...account } });
+    account.balance = balance;
+    account.version += 1;
+    account.last = last;
+  }
+
+  mark(): number {
+    return this.#undo.length;
+  }
+
+  undoTo(mark: number): void {
+    while (this.#undo.length > mark) {
+      const { account, before } = this.#undo.pop() as Change;
+      Object.assign(account, before);
+    }
+  }
+
+  /** As of the last seal. */
+  read(number: number): Account | undefined {
+    if (!(number < this.#sealedCount)) return undefined;
+    const { bytes, at } = this.#place(number);
+    return readAccount(bytes, at);
+  }
+
+  /** Brings the changes of this batch into the records and the tree, and returns its top. */
+  seal(): Digest {
+    const changed = new Set<number>();
+    for (let number = this.#sealedCount; number < this.#count; number += 1) {
+      changed.add(Math.floor(number / LEAF_ACCOUNTS));
+    }
+    for (const account of this.#open.values()) {
+      const { bytes, at } = this.#place(account.number);
+      writeChange(bytes, at, account);
+      changed.add(Math.floor(account.number / LEAF_ACCOUNTS));
+    }
+    this.#open.clear();
+    this.#undo.length = 0;
+    this.#sealedCount = this.#count;
+    for (const leaf of changed) {
+      this.#tree.set(leaf, this.#hashLeaf(leaf));
+      this.#dirtyPages.add(Math.floor(leaf / PAGE_LEAVES));
+    }
+    return this.#tree.top();
+  }
+
+  /** The top of the tree as of the last seal. */
+  get top(): Digest {
+    return this.#tree.top();
+  }
+
+  prove(number: number): AccountProof | undefined {
+    if (!(number < this.#sealedCount)) return undefined;
+    const leaf = Math.floor(number / LEAF_ACCOUNTS);
+    const records = this.#leafBytes(leaf).subarray(1).toString('hex');
+    return { accountCount: this.#sealedCount, leaf: records, path: this.#tree.path(leaf) };
+  }
+
+  /** Copies of the pages that changed since they were last taken. */
+  takeDirtyPages(): Map<number, Buffer> {
+    const taken = new Map<number, Buffer>();
+    for (const page of this.#dirtyPages) taken.set(page, Buffer.from(this.#pageBytes(page)));
+    this.#dirtyPages.clear();
+    return taken;
+  }
+
+  /** Takes back stored pages, in order; `count` is how many accounts they hold. Returns the top that they have. */
+  restore(pages: Iterable<Uint8Array>, count: number): Digest {
+    let page = 0;
+    for (const bytes of pages) {
+      this.#reserve(page * PAGE_ACCOUNTS);
+      this.#pageBytes(page).set(bytes);
+      page += 1;
+    }
+    this.#count = count;
+    for (let number = 0; number < count; number += 1) {
+      const { bytes, at } = this.#place(number);
+      this.#learnAsset(number, readAsset(bytes, at));
+    }
+    this.#sealedCount = count;
+    for (let leaf = 0; leaf * LEAF_ACCOUNTS < count; leaf += 1) {
+      this.#tree.set(leaf, this.#hashLeaf(leaf));
+    }
+    return this.#tree.top();
+  }
+
+  *all(): Iterable<Account> {
+    for (let number = 0; number < this.#sealedCount; number += 1) {
+      yield this.read(number) as Account;
+    }
+  }
+
+  #learnAsset(number: number, asset: string): void {
+    let code = this.#assetCodes.get(asset);
+    if (code === undefined) {
+      code = this.#assetCodes.size;
+      this.#assetCodes.set(asset, code);
+    }
+    if (number >= this.#codes.length) {
+      const codes = new Uint16Array(this.#codes.length * 2);
+      codes.set(this.#codes);
+      this.#codes = codes;
+    }
+    this.#codes[number] = code;
+  }
+
+  #reserve(number: number): void {
+    const slab = Math.floor(number / (SLAB_PAGES * PAGE_ACCOUNTS));
+    if (slab < this.#slabs.length) return;
+    const bytes = Buffer.alloc(SLAB_PAGES * PAGE_BYTES);
+    for (let at = 0; at < bytes.length; at += LEAF_BYTES) bytes[at] = LEAF_MARK;
+    this.#slabs.push(bytes);
+  }
+
+  #place(number: number): { bytes: Buffer; at: number } {
+    const leaf = Math.floor(number / LEAF_ACCOUNTS);
+    const slab = Math.floor(leaf / (SLAB_PAGES * PAGE_LEAVES));
+    const inSlab = leaf - slab * SLAB_PAGES * PAGE_LEAVES;
+    const at = inSlab * LEAF_BYTES + 1 + (number % LEAF_ACCOUNTS) * RECORD_BYTES;
+    return { bytes: this.#slabs[slab] as Buffer, at };
+  }
+
+  #pageBytes(page: number): Buffer {
+    const slab = Math.floor(page / SLAB_PAGES);
+    const at = (page % SLAB_PAGES) * PAGE_BYTES;
+    return (this.#slabs[slab] as Buffer).subarray(at, at + PAGE_BYTES);
+  }
+
+  /** The leaf's mark and the records of those of its accounts that exist. */
+  #leafBytes(leaf: number): Buffer {
+    const first = leaf * LEAF_ACCOUNTS;
+    const { bytes, at } = this.#place(first);
+    const accounts = Math.min(LEAF_ACCOUNTS, this.#sealedCount - first);
+    return bytes.subarray(at - 1, at + accounts * RECORD_BYTES);
+  }
+
+  #hashLeaf(leaf: number): Digest {
+    return hash('sha256', this.#leafBytes(leaf), 'binary');
+  }
+}

@@ -1,0 +1,223 @@
+import { existsSync } from 'node:fs';
+import { mkdir, open as openFile, readdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { type Database, open, type RootDatabase } from 'lmdb';
+import { StoreError } from 'onceward';
+import type { KeyRun } from './key-window.ts';
+import type { Checkpoint, CheckpointMeta, LedgerHome } from './ledger-home.ts';
+
+/** Runs of keys are numbered in the order in which they were saved. */
+const RUN_HEAD_BYTES = 16;
+const SNAPSHOT = /^snapshot-(\d+)$/;
+const TRIM_AT_ONCE = 10_000;
+
+/**
+ * The home on disk: two LMDB environments, one for the state and one for the blocks. Both are synced as they commit, the
+ * blocks first. A snapshot is a compacted copy of the state alone.
+ */
+export class LmdbHome implements LedgerHome {
+  readonly #directory: string;
+  readonly #history: RootDatabase;
+  readonly #blocks: Database<Buffer, number>;
+  #state: StateDatabases;
+  #snapshotHeight: number;
+
+  private constructor(directory: string, snapshotHeight: number) {
+    this.#directory = directory;
+    this.#snapshotHeight = snapshotHeight;
+    this.#history = openEnvironment(join(directory, 'history'));
+    this.#blocks = this.#history.openDB({ name: 'blocks', encoding: 'binary' });
+    this.#state = new StateDatabases(join(directory, 'state'));
+  }
+
+  static async open(directory: string): Promise<LmdbHome> {
+    await mkdir(directory, { recursive: true });
+    const heights: number[] = [];
+    for (const name of await readdir(directory)) {
+      const match = SNAPSHOT.exec(name);
+      if (match) heights.push(Number(match[1]));
+      else if (name.endsWith('.new')) await rm(join(directory, name), { recursive: true });
+    }
+    try {
+      return new LmdbHome(directory, Math.max(0, ...heights));
+    } catch (cause) {
+      throw new StoreError(
+        'ONCE_STORE_UNAVAILABLE',
+        `Cannot open the ledger's state in ${directory}.`,
+        {
+          cause,
+          applied: 'no',
+        },
+      );
+    }
+  }
+
+  meta(): CheckpointMeta | undefined {
+    return this.#state.meta();
+  }
+
+  accountPages(): Iterable<Uint8Array> {
+    return this.#state.accounts.getRange({}).map(({ value }) => value);
+  }
+
+  rowPages(): Iterable<string> {
+    return this.#state.rows.getRange({}).map(({ value }) => value);
+  }
+
+  rowPage(page: number): string | undefined {
+    return this.#state.rows.get(page);
+  }
+
+  *keyRuns(): Iterable<KeyRun> {
+    for (const { key, value } of this.#state.runs.getRange({})) yield decodeRun(key, value);
+  }
+
+  block(height: number): string | undefined {
+    return this.#blocks.getBinaryFast(height)?.toString();
+  }
+
+  blockRange(): { first: number; last: number } | undefined {
+    const [first] = this.#blocks.getKeys({ limit: 1 });
+    const [last] = this.#blocks.getKeys({ limit: 1, reverse: true });
+    return first === undefined || last === undefined ? undefined : { first, last };
+  }
+
+  async save(checkpoint: Checkpoint): Promise<void> {
+    try {
+      await this.#saveBlocks(checkpoint);
+      await this.#state.save(checkpoint);
+    } catch (cause) {
+      throw new StoreError(
+        'ONCE_STORE_FAILED',
+        `Saving the ledger's state in ${this.#directory} failed: ${(cause as Error).message}.`,
+        { cause },
+      );
+    }
+  }
+
+  async #saveBlocks({ blocks, firstBlock }: Checkpoint): Promise<void> {
+    const old = [...this.#blocks.getKeys({ end: firstBlock, limit: TRIM_AT_ONCE })];
+    await this.#history.batch(() => {
+      for (const [height, bytes] of blocks) void this.#blocks.put(height, bytes);
+      for (const height of old) void this.#blocks.remove(height);
+    });
+    await this.#history.flushed;
+  }
+
+  async snapshot(): Promise<number> {
+    const height = this.meta()?.height ?? 0;
+    const folder = join(this.#directory, `snapshot-${height}`);
+    if (height === this.#snapshotHeight) return height;
+    await mkdir(`${folder}.new`);
+    await this.#state.environment.backup(`${folder}.new`, true);
+    await syncFile(join(`${folder}.new`, 'data.mdb'));
+    await rename(`${folder}.new`, folder);
+    await syncFile(this.#directory);
+    const before = join(this.#directory, `snapshot-${this.#snapshotHeight}`);
+    this.#snapshotHeight = height;
+    await rm(before, { recursive: true, force: true });
+    return height;
+  }
+
+  snapshotHeight(): number {
+    return this.#snapshotHeight;
+  }
+
+  async restoreSnapshot(): Promise<void> {
+    const folder = join(this.#directory, 'state');
+    const copy = join(this.#directory, `snapshot-${this.#snapshotHeight}`);
+    await this.#state.environment.close();
+    await rm(folder, { recursive: true, force: true });
+    if (existsSync(copy)) {
+      await mkdir(folder);
+      const source = open({ path: copy, maxDbs: 8, readOnly: true });
+      await source.backup(folder, true);
+      await source.close();
+    }
+    this.#state = new StateDatabases(folder);
+  }
+
+  async close(): Promise<void> {
+    await this.#state.environment.close();
+    await this.#history.close();
+  }
+}
+
+const TEXT_BY_NUMBER = { keyEncoding: 'uint32', encoding: 'string' } as const;
+const BYTES_BY_NUMBER = { keyEncoding: 'uint32', encoding: 'binary' } as const;
+
+class StateDatabases {
+  readonly environment: RootDatabase;
+  readonly accounts: Database<Buffer, number>;
+  readonly rows: Database<string, number>;
+  readonly runs: Database<Buffer, number>;
+  readonly #metas: Database<CheckpointMeta, string>;
+  #nextRun: number;
+
+  constructor(path: string) {
+    this.environment = openEnvironment(path);
+    this.accounts = this.environment.openDB({ name: 'accounts', ...BYTES_BY_NUMBER });
+    this.rows = this.environment.openDB({ name: 'rows', ...TEXT_BY_NUMBER });
+    this.runs = this.environment.openDB({ name: 'keys', ...BYTES_BY_NUMBER });
+    this.#metas = this.environment.openDB({ name: 'meta', encoding: 'json' });
+    const [last = 0] = this.runs.getKeys({ limit: 1, reverse: true });
+    this.#nextRun = last + 1;
+  }
+
+  meta(): CheckpointMeta | undefined {
+    return this.#metas.get('checkpoint');
+  }
+
+  async save(checkpoint: Checkpoint): Promise<void> {
+    const worthless: number[] = [];
+    for (const { key, value } of this.runs.getRange({})) {
+      if (value.readDoubleLE(0) < checkpoint.keysSince) worthless.push(key);
+    }
+    await this.environment.batch(() => {
+      for (const [page, bytes] of checkpoint.accountPages) {
+        void this.accounts.put(page, bytes as Buffer);
+      }
+      for (const [page, text] of checkpoint.rowPages) void this.rows.put(page, text);
+      for (const run of checkpoint.keyRuns) void this.runs.put(this.#nextRun++, encodeRun(run));
+      for (const run of worthless) void this.runs.remove(run);
+      void this.#metas.put('checkpoint', checkpoint.meta);
+    });
+    await this.environment.flushed;
+  }
+}
+
+function openEnvironment(path: string): RootDatabase {
+  // Each commit is synced before it is announced: without `overlappingSync` that is LMDB's own, plain promise.
+  return open({ path, maxDbs: 8, overlappingSync: false });
+}
+
+/** The end of the stretch, a checksum, then the words. */
+function encodeRun({ until, words }: KeyRun): Buffer {
+  const bytes = Buffer.alloc(RUN_HEAD_BYTES + words.byteLength);
+  bytes.writeDoubleLE(until, 0);
+  bytes.set(new Uint8Array(words.buffer, words.byteOffset, words.byteLength), RUN_HEAD_BYTES);
+  bytes.writeUInt32LE(crc32(bytes.subarray(RUN_HEAD_BYTES)), 8);
+  return bytes;
+}
+
+function decodeRun(run: number, bytes: Buffer): KeyRun {
+  if (bytes.readUInt32LE(8) !== crc32(bytes.subarray(RUN_HEAD_BYTES))) {
+    throw new StoreError(
+      'ONCE_RECORD_UNREADABLE',
+      `Run ${run} of the idempotency keys does not match its checksum.`,
+      { applied: 'no' },
+    );
+  }
+  const words = new Uint8Array(bytes.subarray(RUN_HEAD_BYTES));
+  return { until: bytes.readDoubleLE(0), words: new Uint32Array(words.buffer) };
+}
+
+async function syncFile(path: string): Promise<void> {
+  const file = await openFile(path, 'r');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}

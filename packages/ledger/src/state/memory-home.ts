@@ -1,0 +1,79 @@
+import type { KeyRun } from './key-window.ts';
+import type { Checkpoint, CheckpointMeta, LedgerHome } from './ledger-home.ts';
+
+interface Saved {
+  readonly meta: CheckpointMeta;
+  readonly accounts: ReadonlyMap<number, Uint8Array>;
+  readonly rows: ReadonlyMap<number, string>;
+  readonly runs: readonly KeyRun[];
+}
+
+/** A home that forgets everything with the process, unless it is passed on to the next opening. For tests. */
+export class MemoryHome implements LedgerHome {
+  #saved: Saved | undefined;
+  #copy: Saved | undefined;
+  readonly #blocks = new Map<number, string>();
+
+  meta(): CheckpointMeta | undefined {
+    return this.#saved?.meta;
+  }
+
+  accountPages(): Iterable<Uint8Array> {
+    return inOrder(this.#saved?.accounts);
+  }
+
+  rowPages(): Iterable<string> {
+    return inOrder(this.#saved?.rows);
+  }
+
+  rowPage(page: number): string | undefined {
+    return this.#saved?.rows.get(page);
+  }
+
+  keyRuns(): Iterable<KeyRun> {
+    return this.#saved?.runs ?? [];
+  }
+
+  block(height: number): string | undefined {
+    return this.#blocks.get(height);
+  }
+
+  blockRange(): { first: number; last: number } | undefined {
+    const heights = [...this.#blocks.keys()];
+    if (heights.length === 0) return undefined;
+    return { first: Math.min(...heights), last: Math.max(...heights) };
+  }
+
+  async save(checkpoint: Checkpoint): Promise<void> {
+    for (const [height, bytes] of checkpoint.blocks) this.#blocks.set(height, bytes.toString());
+    for (const height of this.#blocks.keys()) {
+      if (height < checkpoint.firstBlock) this.#blocks.delete(height);
+    }
+    const runs = [...(this.#saved?.runs ?? []), ...checkpoint.keyRuns];
+    this.#saved = {
+      meta: checkpoint.meta,
+      accounts: new Map([...(this.#saved?.accounts ?? []), ...checkpoint.accountPages]),
+      rows: new Map([...(this.#saved?.rows ?? []), ...checkpoint.rowPages]),
+      runs: runs.filter(({ until }) => until >= checkpoint.keysSince),
+    };
+  }
+
+  async snapshot(): Promise<number> {
+    this.#copy = this.#saved;
+    return this.snapshotHeight();
+  }
+
+  snapshotHeight(): number {
+    return this.#copy?.meta.height ?? 0;
+  }
+
+  async restoreSnapshot(): Promise<void> {
+    this.#saved = this.#copy;
+  }
+
+  async close(): Promise<void> {}
+}
+
+function inOrder<T>(pages: ReadonlyMap<number, T> = new Map()): T[] {
+  return [...pages].sort(([a], [b]) => a - b).map(([, page]) => page);
+}

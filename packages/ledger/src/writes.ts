@@ -1,0 +1,207 @@
+import {
+  type Block,
+  type BlockHeader,
+  proveTransaction,
+  type TransactionProof,
+} from './blocks/block.ts';
+import type { BlockBook } from './blocks/block-book.ts';
+import type { LedgerCounters } from './counters.ts';
+import {
+  admitBatch,
+  admitOrganization,
+  admitVault,
+  admitWrite,
+  type BatchWriteInput,
+  type Caller,
+  checkCaller,
+  type WriteInput,
+} from './pipeline/admit.ts';
+import { findRepeat } from './pipeline/apply-write.ts';
+import type { ClientRow } from './pipeline/client-row.ts';
+import type { Machine } from './pipeline/machine.ts';
+import type { KeptAnswer, NearTier } from './pipeline/near-tier.ts';
+import type { Outcome } from './pipeline/outcome.ts';
+import type { Pipeline } from './pipeline/pipeline.ts';
+import { clientKey } from './pipeline/row-keys.ts';
+import { type Checked, type Refusal, refuse } from './refusal.ts';
+import type { OrganizationRequest, VaultRequest, WriteRequest } from './rules/request.ts';
+import { transactionId } from './rules/transaction-id.ts';
+import { answerCreation, OVERLOADED } from './transactions.ts';
+
+export interface WriteOptions {
+  /** Adds the block's header, the transaction's text and the proof that it is in the block. */
+  readonly includeTxProof?: boolean;
+}
+
+export interface WriteSuccess {
+  readonly ok: true;
+  readonly txId: string;
+  readonly blockHeight: number;
+  readonly assignedSequence: bigint;
+  readonly blockHeader?: BlockHeader;
+  readonly transaction?: string;
+  readonly txProof?: TransactionProof;
+}
+
+export type WriteResult = WriteSuccess | Refusal;
+export type CreateResult = { readonly ok: true; readonly id: string } | Refusal;
+
+interface Running {
+  readonly hash: string;
+  readonly answer: Promise<KeptAnswer | Refusal>;
+}
+
+/** The admission and the answers of sequenced writes. */
+export class Writes {
+  readonly #pipeline: Pipeline;
+  readonly #machine: Machine;
+  readonly #book: BlockBook;
+  readonly #near: NearTier;
+  readonly #counters: LedgerCounters;
+  readonly #running = new Map<string, Running>();
+
+  constructor(
+    pipeline: Pipeline,
+    machine: Machine,
+    book: BlockBook,
+    near: NearTier,
+    counters: LedgerCounters,
+  ) {
+    this.#pipeline = pipeline;
+    this.#machine = machine;
+    this.#book = book;
+    this.#near = near;
+    this.#counters = counters;
+  }
+
+  write(caller: Caller, input: WriteInput, options: WriteOptions = {}): Promise<WriteResult> {
+    return this.#admit(caller, () => admitWrite(caller, input), options);
+  }
+
+  /** One client, one scope, one sequence: all of the writes happen or none. */
+  batchWrite(
+    caller: Caller,
+    input: BatchWriteInput,
+    options: WriteOptions = {},
+  ): Promise<WriteResult> {
+    return this.#admit(caller, () => admitBatch(caller, input), options);
+  }
+
+  createOrganization(caller: Caller, input: { readonly name: string }): Promise<CreateResult> {
+    return this.#create(caller, () => admitOrganization(caller, input));
+  }
+
+  createVault(
+    caller: Caller,
+    input: { readonly organization: string; readonly name: string },
+  ): Promise<CreateResult> {
+    return this.#create(caller, () => admitVault(caller, input));
+  }
+
+  async #create(
+    caller: Caller,
+    admit: () => Checked<OrganizationRequest | VaultRequest>,
+  ): Promise<CreateResult> {
+    const wrong = checkCaller(caller);
+    if (wrong !== undefined) return wrong;
+    if (this.#pipeline.isFull) return OVERLOADED;
+    const admitted = admit();
+    if (!admitted.ok) return admitted;
+    return new Promise((resolve, reject) => {
+      this.#pipeline.submit('writes', admitted.value, {
+        settle: (outcome) => resolve(answerCreation(outcome)),
+        fail: reject,
+      });
+    });
+  }
+
+  async #admit(
+    caller: Caller,
+    admit: () => Checked<WriteRequest>,
+    options: WriteOptions,
+  ): Promise<WriteResult> {
+    const wrong = checkCaller(caller);
+    if (wrong !== undefined) return wrong;
+    const admitted = admit();
+    if (!admitted.ok) return admitted;
+    const answer = await this.#once(admitted.value);
+    return 'ok' in answer ? answer : this.#succeed(answer, options);
+  }
+
+  /** Near tier, then what is running, then the state as it is applied; only what none of them knows goes to the log. */
+  #once(request: WriteRequest): KeptAnswer | Refusal | Promise<KeptAnswer | Refusal> {
+    const client = clientKey(request.organization, request.vault, request.client);
+    const row = this.#machine.rows.read<ClientRow>(client);
+    const near = this.#near.find(client, request.key);
+    // An answer whose client was evicted since is as forgotten as the client.
+    if (near !== undefined && near.sequence <= BigInt(row?.sequence ?? 0)) {
+      this.#counters.repeats.near += 1;
+      return near.hash === request.hash ? near : KEY_REUSED;
+    }
+    const name = `${request.key} ${client}`;
+    const running = this.#running.get(name);
+    if (running !== undefined) {
+      this.#counters.repeats.near += 1;
+      return running.hash === request.hash ? running.answer : KEY_REUSED;
+    }
+    const repeat = findRepeat(this.#machine, client, row, request);
+    if (repeat !== undefined) {
+      this.#counters.repeats.replicated += 1;
+      return repeat;
+    }
+    if (this.#pipeline.isFull) return OVERLOADED;
+    const answer = this.#run(request, client).finally(() => this.#running.delete(name));
+    this.#running.set(name, { hash: request.hash, answer });
+    return answer;
+  }
+
+  #run(request: WriteRequest, client: string): Promise<KeptAnswer | Refusal> {
+    return new Promise((resolve, reject) => {
+      this.#pipeline.submit('writes', request, {
+        settle: (outcome, block) => resolve(this.#answer(request, client, outcome, block)),
+        fail: reject,
+      });
+    });
+  }
+
+  #answer(
+    request: WriteRequest,
+    client: string,
+    outcome: Outcome,
+    block: Block,
+  ): KeptAnswer | Refusal {
+    if (outcome.did === 'refuse') {
+      this.#counters.refused += 1;
+      return outcome.refusal;
+    }
+    if (outcome.did !== 'write') throw new Error(`A write ended as ${outcome.did}.`);
+    this.#counters.writes += 1;
+    const { position, sequence } = outcome;
+    const answer = { hash: request.hash, sequence, height: block.header.height, position };
+    this.#near.keep(client, request.key, answer);
+    return answer;
+  }
+
+  #succeed({ height, position, sequence }: KeptAnswer, options: WriteOptions): WriteSuccess {
+    const success: WriteSuccess = {
+      ok: true,
+      txId: transactionId({ height, position }),
+      blockHeight: height,
+      assignedSequence: sequence,
+    };
+    if (options.includeTxProof !== true) return success;
+    const block = this.#book.block(height);
+    if (block === undefined) return success;
+    return {
+      ...success,
+      blockHeader: block.header,
+      transaction: block.texts[position] as string,
+      txProof: proveTransaction(block, position),
+    };
+  }
+}
+
+const KEY_REUSED = refuse(
+  'IDEMPOTENCY_KEY_REUSED',
+  'This idempotency key was used for other operations. A new write needs a new key.',
+);
