@@ -61,18 +61,59 @@ export async function compose(config: Config, log: Logger): Promise<Program> {
   };
 }
 
-function openStore(settings: Settings, log: Logger): Promise<RecordStore> {
+async function openStore(settings: Settings, log: Logger): Promise<RecordStore> {
   // A gate keeps nothing that outlives it: its managers do.
-  if (settings.role === 'gate') return Promise.resolve(memoryStore());
+  if (settings.role === 'gate') return memoryStore();
+  const timeoutMs = settings.storeTimeoutSeconds * 1_000;
   switch (settings.store) {
     case 'memory':
-      return Promise.resolve(memoryStore());
+      return memoryStore();
+    case 'postgres':
+      return openPostgres(storeUrlOf(settings), timeoutMs, log);
+    case 'redis':
+      return openRedis(storeUrlOf(settings), timeoutMs, log);
     case 'wal':
       return openWalStore({
         directory: join(settings.data, 'wal'),
         onDamage: (damage) => log.error({ damage }, 'store_damage'),
       });
   }
+}
+
+function storeUrlOf({ store, storeUrl }: Settings): string {
+  if (storeUrl?.startsWith(store)) return storeUrl;
+  throw new OncewardError(
+    'ONCE_INVALID_CONFIG',
+    `ONCEWARD_STORE is ${store}, so ONCEWARD_STORE_URL must name its server: ${store}://…`,
+  );
+}
+
+/** The drivers are loaded by those who use them. */
+async function openPostgres(url: string, timeoutMs: number, log: Logger): Promise<RecordStore> {
+  const [{ openPostgresStore }, { default: pg }] = await Promise.all([
+    import('onceward/postgres'),
+    import('pg'),
+  ]);
+  const pool = new pg.Pool({ connectionString: url });
+  pool.on('error', (err) => log.warn({ err }, 'store_connection_lost'));
+  const store = await openPostgresStore({ pool, timeoutMs });
+  const close = store.close.bind(store);
+  return Object.assign(store, {
+    async close() {
+      await close();
+      await pool.end();
+    },
+  });
+}
+
+async function openRedis(url: string, timeoutMs: number, log: Logger): Promise<RecordStore> {
+  const [{ openRedisStore }, { createClient }] = await Promise.all([
+    import('onceward/redis'),
+    import('@redis/client'),
+  ]);
+  const client = createClient({ url });
+  client.on('error', (err) => log.warn({ err }, 'store_connection_lost'));
+  return openRedisStore({ client, timeoutMs });
 }
 
 async function openFiles(settings: Settings, store: RecordStore) {

@@ -3,7 +3,7 @@ import { type Config, loadConfig } from '../config/load-config.ts';
 import type { Setting } from '../config/setting.ts';
 import { SETTINGS, type SettingId } from '../config/settings.ts';
 
-export const LISTENING = ['host', 'port', 'data', 'store', 'logLevel'] as const;
+export const LISTENING = ['host', 'port', 'data', 'store', 'storeUrl', 'logLevel'] as const;
 export const FORWARDING = [
   'upstream',
   'adminPort',

@@ -48,11 +48,18 @@ const program = {
     initial: '.data/onceward',
     about: 'Folder of the embedded store, the credentials and the audit trail.',
   }),
-  store: setting(oneOf('wal', 'memory'), {
+  store: setting(oneOf('wal', 'memory', 'postgres', 'redis'), {
     name: 'ONCEWARD_STORE',
     flag: 'store',
     initial: 'wal',
-    about: 'Where records live: `wal` survives a crash and a power cut, `memory` nothing.',
+    about:
+      'Where records live: `wal` survives a crash and a power cut, `memory` nothing; `postgres` and `redis` can be shared by several processes.',
+  }),
+  storeUrl: unset(text(/^(postgres(ql)?|rediss?):\/\/\S{1,2000}$/, 'a postgres: or redis: URL'), {
+    name: 'ONCEWARD_STORE_URL',
+    flag: 'store-url',
+    secret: true,
+    about: 'The server of the store, where it is PostgreSQL or Redis.',
   }),
   apiKey: unset(text(/^ak_[\x21-\x7e]{1,200}$/, 'ak_ and up to 200 printable characters'), {
     name: 'ONCEWARD_API_KEY',
