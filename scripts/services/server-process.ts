@@ -87,7 +87,11 @@ export function serverProcess(folder: WorkFolder, command: ServerCommand): Serve
       signalTree(target.pid, 'SIGKILL');
       await ended(target);
     },
-    pause: () => signalTree(running().pid, 'SIGSTOP'),
+    pause() {
+      const { pid } = running();
+      signalTree(pid, 'SIGSTOP');
+      awaitStopped(pid);
+    },
     resume: () => signalTree(running().pid, 'SIGCONT'),
     async restart() {
       await self.stop();
@@ -113,6 +117,17 @@ function signalTree(root: number | undefined, signal: NodeJS.Signals): void {
   }
 }
 
+/** A signal is delivered when its receiver is next scheduled: until then it could still answer. */
+function awaitStopped(root: number | undefined): void {
+  if (root === undefined) return;
+  const cell = new Int32Array(new SharedArrayBuffer(4));
+  const limit = performance.now() + 5_000;
+  while (descendants(root).some((pid) => !['T', 'Z', undefined].includes(statusOf(pid)?.[0]))) {
+    if (performance.now() > limit) throw new Error(`process ${root} does not stop`);
+    Atomics.wait(cell, 0, 0, 1);
+  }
+}
+
 function descendants(root: number): number[] {
   const children = new Map<number, number[]>();
   for (const entry of readdirSync('/proc')) {
@@ -127,10 +142,16 @@ function descendants(root: number): number[] {
 }
 
 function parentOf(pid: number): number | null {
+  const parent = statusOf(pid)?.[1];
+  return parent === undefined ? null : Number(parent);
+}
+
+/** State, parent and more of a process; `null` when it has ended. */
+function statusOf(pid: number): string[] | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     // The command name stands in parentheses and may itself hold spaces: count from the last one.
-    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   } catch {
     return null;
   }

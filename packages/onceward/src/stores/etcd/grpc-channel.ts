@@ -19,11 +19,10 @@ const FRAME_HEAD_BYTES = 5;
 /** gRPC over one HTTP/2 connection, as far as unary calls and server streams without compression go. */
 export class GrpcChannel {
   readonly #session: ClientHttp2Session;
-  readonly #headers: Readonly<Record<string, string>>;
+  #waiting = 0;
 
-  private constructor(session: ClientHttp2Session, headers: Readonly<Record<string, string>>) {
+  private constructor(session: ClientHttp2Session) {
     this.#session = session;
-    this.#headers = headers;
   }
 
   static open(
@@ -33,7 +32,7 @@ export class GrpcChannel {
   ): Promise<GrpcChannel> {
     return new Promise((resolve, reject) => {
       const session = connect(endpoint);
-      const channel = new GrpcChannel(session, { te: 'trailers' });
+      const channel = new GrpcChannel(session);
       const timer = setTimeout(
         () => session.destroy(new Error('connecting took too long')),
         timeoutMs,
@@ -58,14 +57,13 @@ export class GrpcChannel {
   call(path: string, request: Uint8Array): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       const stream = this.#request(path);
-      // Whoever waits for an answer keeps the process alive; an idle connection does not.
-      this.#session.ref();
+      this.#wait(1);
       let answer: Buffer | null = null;
       readFrames(stream, (frame) => {
         answer = frame;
       });
       onEnd(stream, (error) => {
-        this.#session.unref();
+        this.#wait(-1);
         if (error !== null) reject(error);
         else if (answer === null) reject(new ChannelBroken('the answer was empty'));
         else resolve(answer);
@@ -92,9 +90,16 @@ export class GrpcChannel {
     this.#session.destroy();
   }
 
+  /** Whoever waits for an answer keeps the process alive; an idle connection does not. */
+  #wait(change: 1 | -1): void {
+    this.#waiting += change;
+    if (this.#waiting > 0) this.#session.ref();
+    else this.#session.unref();
+  }
+
   #request(path: string): ClientHttp2Stream {
     return this.#session.request({
-      ...this.#headers,
+      te: 'trailers',
       ':method': 'POST',
       ':path': path,
       'content-type': 'application/grpc+proto',
