@@ -142,8 +142,13 @@ export class Enqueuer {
       const operation = newOperation(intent, layout.id(intent.lane, last), this.#world.now());
       const superseded = known.supersededBy(intent);
       if (superseded !== null) remove(superseded, changes);
-      for (const change of addition(operation, intent)) changes.set(change.key, change);
-      known.note(operation);
+      const pointer: Pointer = { version: 1, id: operation.id, at: operation.createdAt };
+      const place = layout.waiting + operation.id;
+      changes.set(place, { key: place, expected: null, next: operation });
+      for (const key of placesOf(intent)) {
+        changes.set(key, { key, next: pointer });
+        known.operations.set(key, operation);
+      }
       return answerFor(operation, 'queued', superseded?.id ?? null);
     });
     if (last > first) {
@@ -163,20 +168,16 @@ export class Enqueuer {
       intents.every((intent) => intent.isNew) &&
       places.length === intents.length
     ) {
-      return new Known(this.#position, new Map(), new Map());
+      return new Known(this.#position);
     }
     const [position, ...pointers] = await this.#book.storage.read([layout.position, ...places]);
-    const ids = new Map<string, string>();
-    places.forEach((place, i) => {
+    const known = new Known(position as Position | undefined);
+    for (const [i, place] of places.entries()) {
       const pointer = pointers[i] as Pointer | undefined;
-      if (pointer !== undefined) ids.set(place, pointer.id);
-    });
-    const operations = new Map<string, Operation>();
-    for (const id of new Set(ids.values())) {
-      const operation = await this.#book.find(id);
-      if (operation !== null) operations.set(id, operation);
+      const operation = pointer && (await this.#book.find(pointer.id));
+      if (operation) known.operations.set(place, operation);
     }
-    return new Known(position as Position | undefined, ids, operations);
+    return known;
   }
 }
 
@@ -189,34 +190,24 @@ interface Draft {
 /** What the storage held when the draft was begun, together with what the draft has added since. */
 class Known {
   readonly position: Position | undefined;
-  readonly #ids: Map<string, string>;
-  readonly #operations: Map<string, Operation>;
+  /** By the places that point to them. */
+  readonly operations = new Map<string, Operation>();
 
-  constructor(
-    position: Position | undefined,
-    ids: Map<string, string>,
-    operations: Map<string, Operation>,
-  ) {
+  constructor(position: Position | undefined) {
     this.position = position;
-    this.#ids = ids;
-    this.#operations = operations;
-  }
-
-  #at(place: string): Operation | null {
-    return this.#operations.get(this.#ids.get(place) ?? '') ?? null;
   }
 
   /** The answer for an intent that was here before; `null` if it is new. */
   seenBefore(intent: HashedIntent, now: number): Queued | ClientError | null {
-    const sameKey = this.#at(layout.key(firstKey(intent)));
-    if (sameKey !== null) {
+    const sameKey = this.operations.get(layout.key(firstKey(intent)));
+    if (sameKey) {
       return sameKey.fingerprint === intent.hash
         ? answerFor(sameKey, 'known', null)
         : invalid('the key was used for another request; a changed request needs a new key');
     }
     if (intent.catchWithinMs === null) return null;
-    const samePayload = this.#at(layout.fingerprint(intent.hash));
-    if (samePayload === null || hasNotHappened(samePayload)) return null;
+    const samePayload = this.operations.get(layout.fingerprint(intent.hash));
+    if (!samePayload || hasNotHappened(samePayload)) return null;
     const since = samePayload.state === 'done' ? samePayload.doneAt : samePayload.createdAt;
     return samePayload.state === 'waiting' || Math.abs(now - since) < intent.catchWithinMs
       ? answerFor(samePayload, 'duplicate', null)
@@ -225,18 +216,10 @@ class Known {
 
   supersededBy(intent: Intent): WaitingOperation | null {
     if (intent.coalesce === null) return null;
-    const older = this.#at(layout.coalesce(intent.lane, intent.coalesce));
+    const older = this.operations.get(layout.coalesce(intent.lane, intent.coalesce));
     return older?.state === 'waiting' && older.unsettledSince === null && older.cursor === 0
       ? older
       : null;
-  }
-
-  note(operation: WaitingOperation): void {
-    const { id, lane, steps, fingerprint, coalesce } = operation;
-    this.#operations.set(id, operation);
-    this.#ids.set(layout.key(steps[0]?.key ?? ''), id);
-    this.#ids.set(layout.fingerprint(fingerprint), id);
-    if (coalesce !== null) this.#ids.set(layout.coalesce(lane, coalesce), id);
   }
 }
 
@@ -255,14 +238,6 @@ function newOperation(intent: HashedIntent, id: string, now: number): WaitingOpe
     cause: null,
   } as const;
   return { state: 'waiting', ...kept, ...start, ...FRESH };
-}
-
-function addition(operation: WaitingOperation, intent: HashedIntent): Change[] {
-  const pointer: Pointer = { version: 1, id: operation.id, at: operation.createdAt };
-  return [
-    { key: layout.waiting + operation.id, expected: null, next: operation },
-    ...placesOf(intent).map((key) => ({ key, next: pointer })),
-  ];
 }
 
 /** Where others will look to find out whether this one is here. */

@@ -28,44 +28,44 @@ export class FailedOperations {
    * Puts it back in its lane, at its old place. What may have happened keeps its key; what was refused gets a
    * new one. `false`: there is no such failed operation.
    */
-  async retry(id: string): Promise<boolean> {
-    const failed = await this.#book.failed(id);
-    if (failed === null) return false;
-    const next = { ...revive(failed, this.#world), version: failed.version + 1 };
-    const changes: Change[] = [
-      { key: layout.failed + id, expected: failed.version, next: null },
-      { key: layout.waiting + id, expected: null, next },
-      ...forgetKeys(keysOf(failed)),
-      ...keysOf(next)
-        .slice(0, 1)
-        .map((key) => pointTo(id, key, next.createdAt)),
-    ];
-    const won = await this.#book.swap(changes);
-    if (won) this.#changed(failed);
-    return won;
+  retry(id: string): Promise<boolean> {
+    return this.#take(id, (failed) => {
+      const next = { ...revive(failed, this.#world), version: failed.version + 1 };
+      const [key = ''] = keysOf(next);
+      return [{ key: layout.waiting + id, expected: null, next }, pointTo(id, key, next.createdAt)];
+    });
   }
 
   /** Forgets it for good, its payload included. */
-  async discard(id: string): Promise<boolean> {
-    const failed = await this.#book.failed(id);
-    if (failed === null) return false;
-    const won = await this.#book.swap([
-      { key: layout.failed + id, expected: failed.version, next: null },
-      ...forgetKeys(keysOf(failed)),
-    ]);
-    if (won) this.#changed(failed);
-    return won;
+  discard(id: string): Promise<boolean> {
+    return this.#take(id, () => []);
   }
 
   /** Takes in a failed operation from elsewhere. `false`: it is here already, failed, waiting or done. */
   async add(operation: FailedOperation): Promise<boolean> {
     const [key = ''] = keysOf(operation);
-    if ((await this.#book.findByKey(key)) !== null) return false;
-    if ((await this.#book.find(operation.id)) !== null) return false;
-    const won = await this.#book.swap([
-      { key: layout.failed + operation.id, expected: null, next: operation },
-      pointTo(operation.id, key, operation.createdAt),
+    // Ids are only unique where they were given; the key makes it so everywhere.
+    const id = `${operation.id}.${encodeURIComponent(key)}`;
+    if ((await this.#book.findByKey(key)) ?? (await this.#book.find(id))) return false;
+    const next: FailedOperation = { ...operation, id };
+    return this.#swap(next, [
+      { key: layout.failed + id, expected: null, next },
+      pointTo(id, key, operation.createdAt),
     ]);
+  }
+
+  async #take(id: string, more: (failed: FailedOperation) => Change[]): Promise<boolean> {
+    const failed = await this.#book.failed(id);
+    if (failed === null) return false;
+    return this.#swap(failed, [
+      { key: layout.failed + id, expected: failed.version, next: null },
+      ...forgetKeys(keysOf(failed)),
+      ...more(failed),
+    ]);
+  }
+
+  async #swap(operation: FailedOperation, changes: Change[]): Promise<boolean> {
+    const won = await this.#book.swap(changes);
     if (won) this.#changed(operation);
     return won;
   }

@@ -135,6 +135,41 @@ describe('outbox', () => {
     expect(server.effects).toEqual(['a', 'b']);
   });
 
+  it('[C5] without credentials nothing is sent, and it is tried again', async () => {
+    let locked = true;
+    const headers = async () => {
+      if (locked) throw new Error('the keychain is locked');
+      return { authorization: 'Bearer t' };
+    };
+    const outbox = life({ auth: { headers } });
+    const { id } = await outbox.enqueue(order('a'));
+    await pass(60_000);
+    expect(server.requests).toEqual([]);
+    expect(await outbox.find(id)).toMatchObject({
+      unsettledSince: null,
+      problem: 'no credentials',
+    });
+    locked = false;
+    await pass(60_000);
+    expect(server.effects).toEqual(['a']);
+  });
+
+  it('[C5] Retry-After is waited for, up to an hour', async () => {
+    for (const [seconds, minutes] of [
+      [1_200, 20],
+      [90_000, 60],
+    ] as const) {
+      server.refuseNext(503);
+      server.retryAfter = String(seconds);
+      const outbox = life();
+      const { id } = await outbox.enqueue(order(`${seconds}`));
+      await pass((minutes - 1) * 60_000);
+      expect(await outbox.find(id)).toMatchObject({ state: 'waiting', attempts: 1 });
+      await pass(2 * 60_000);
+      expect(await outbox.find(id)).toMatchObject({ state: 'done' });
+    }
+  });
+
   it('[C5] credentials are sent and never stored', async () => {
     const outbox = life({ auth: { headers: async () => ({ authorization: 'Bearer secret' }) } });
     await expect(
@@ -282,6 +317,12 @@ describe('outbox', () => {
       refused: [{ line: 4 }, { line: 5 }, { line: 6 }],
     });
     expect(await importFailed(other, lines)).toMatchObject({ imported: 0, known: 2 });
+    // Its ids come from another device, and must not meet those that are given here.
+    server.refuseItem('own', 422);
+    const own = await other.enqueue(order('own'));
+    expect(await other.whenSettled(own.id)).toMatchObject({ state: 'failed' });
+    expect(await listFailed(other)).toHaveLength(3);
+    await other.failed.discard(own.id);
     server.accept('a');
     const [first] = await listFailed(other);
     await other.failed.retry(first?.id ?? '');

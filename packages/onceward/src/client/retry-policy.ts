@@ -1,4 +1,4 @@
-import { type ClientWorld, MINUTE, SECOND } from './client-world.ts';
+import { type ClientWorld, HOUR, MINUTE, SECOND } from './client-world.ts';
 
 export interface RetryPolicy {
   /** How many answers that call for another try are taken before giving up. */
@@ -21,6 +21,9 @@ export const RETRY_DEFAULTS: RetryPolicy = {
   longestRetryAfterMs: 5 * MINUTE,
   timeoutMs: 30 * SECOND,
 };
+
+/** A queued operation is tried again after this at the latest, whatever a Retry-After asks for. */
+export const LONGEST_WAIT = 1 * HOUR;
 
 /**
  * The pause before the next try, after `failures` of them: it doubles from the base up to the cap, and half

@@ -1,10 +1,10 @@
 import type { Breakers } from './circuit-breaker.ts';
-import { type ClientTimer, type ClientWorld, HOUR, MINUTE, pause, SECOND } from './client-world.ts';
+import { type ClientTimer, type ClientWorld, MINUTE, pause, SECOND } from './client-world.ts';
 import type { Connectivity } from './connectivity.ts';
 import { currentRequest, type WaitingOperation } from './operation.ts';
 import type { OperationBook } from './operation-book.ts';
 import type { OutboxEvent } from './outbox-events.ts';
-import { backoffMs, type RetryPolicy } from './retry-policy.ts';
+import { backoffMs, LONGEST_WAIT, type RetryPolicy } from './retry-policy.ts';
 import { type SenderOptions, sendOnce } from './sender.ts';
 import { fail, type Judged, type Next, transition } from './transition.ts';
 import type { Verdict } from './verdict.ts';
@@ -27,8 +27,6 @@ export interface RunnerOptions {
 
 /** What another tab stored without being able to say so is found at the latest after this. */
 const RESCAN_EVERY = 30 * SECOND;
-/** No wait is longer, whatever the clock says: it may have been wrong when the time was written down. */
-const LONGEST_WAIT = 1 * HOUR;
 
 interface Lane {
   busy: boolean;
@@ -169,6 +167,7 @@ export class Runner {
     const operation = await book.head(name);
     if (operation === null) return false;
     const waitMs = operation.notBefore - world.now();
+    // A longer one was written down by a clock that has been set back since.
     if (waitMs > 0 && waitMs <= LONGEST_WAIT) {
       this.#wakeLater(name, lane, waitMs);
       return false;

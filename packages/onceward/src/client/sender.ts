@@ -47,11 +47,20 @@ async function attempt(
 ): Promise<Sent> {
   const { key, request: stored } = currentRequest(operation);
   const request = operation.group ? fillIn(stored, operation.steps) : stored;
+  let credentials: Record<string, string> | undefined;
+  try {
+    credentials = await auth?.headers();
+  } catch {
+    return {
+      verdict: { kind: 'unreachable', reason: 'no credentials', ran: 'no' },
+      answer: null,
+    };
+  }
   try {
     return await withDeadline(world, policy.timeoutMs, signal, async (either) => {
       const response = await fetch(request.url, {
         method: request.method,
-        headers: { ...request.headers, ...(await auth?.headers()), [KEY_HEADER]: key },
+        headers: { ...request.headers, ...credentials, [KEY_HEADER]: key },
         body: bodyBytes(request),
         signal: either,
       });

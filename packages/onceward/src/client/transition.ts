@@ -8,7 +8,7 @@ import {
   type StoredAnswer,
   type WaitingOperation,
 } from './operation.ts';
-import { backoffMs, type RetryPolicy } from './retry-policy.ts';
+import { backoffMs, LONGEST_WAIT, type RetryPolicy } from './retry-policy.ts';
 import type { Verdict } from './verdict.ts';
 
 /** What an operation becomes. `gone`: it was cancelled before anything of it happened. */
@@ -79,7 +79,7 @@ function later(
   waitMs: number,
   world: ClientWorld,
 ): WaitingOperation {
-  return { ...operation, ...changes, notBefore: world.now() + waitMs };
+  return { ...operation, ...changes, notBefore: world.now() + Math.min(waitMs, LONGEST_WAIT) };
 }
 
 /**

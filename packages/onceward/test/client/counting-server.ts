@@ -14,6 +14,8 @@ export class CountingServer {
   /** The effect happens, and its answer never arrives; this many times. */
   loseAnswers = 0;
   unreachable = false;
+  /** What those that are turned away are told. */
+  retryAfter: string | null = null;
   /** Requests wait at the door until `release`. */
   holdBack = false;
   #held: (() => void)[] = [];
@@ -60,7 +62,12 @@ export class CountingServer {
     }
 
     const turnedAway = this.#statuses.shift();
-    if (turnedAway !== undefined) return new Response('', { status: turnedAway });
+    if (turnedAway !== undefined) {
+      const advice = new Headers(
+        this.retryAfter === null ? {} : { 'retry-after': this.retryAfter },
+      );
+      return new Response('', { status: turnedAway, headers: advice });
+    }
     const { answer, replayed } = this.#answer(key, item);
     if (this.loseAnswers > 0 || this.#lost.has(item)) {
       this.loseAnswers -= 1;
