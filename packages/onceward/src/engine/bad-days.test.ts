@@ -218,4 +218,30 @@ describe('a bad day', () => {
     const after = await engine().read(id);
     expect(after?.record).toEqual(before?.record);
   });
+
+  it('[E11] a scan that is never answered does not end the sweeping', async () => {
+    const world = manualWorld();
+    const { store } = meddledStore(world);
+    let scans = 0;
+    const silentOnce: RecordStore = {
+      ...store,
+      async *scan(query) {
+        scans += 1;
+        if (scans === 1) await new Promise(() => {});
+        yield* store.scan(query);
+      },
+    };
+    const engine = new Engine({
+      store: silentOnce,
+      world,
+      platform: nodePlatform(),
+      sweep: { everyMs: 1_000 },
+    });
+    await engine.execute(operationOf('in_doubt', { keepCommittedMs: 10 }), async () => {
+      return committed('done');
+    });
+    await world.advance(20_000);
+    expect(await store.read(id)).toBeNull();
+    await engine.close();
+  });
 });

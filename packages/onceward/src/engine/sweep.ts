@@ -1,6 +1,6 @@
 import { hasLapsed, isForgettable, isReleased } from './decide.ts';
 import { callStore, type EngineParts, prepare, retentionNow, understand } from './parts.ts';
-import type { ScannedRecord } from './record-store.ts';
+import type { ScannedRecord, ScanQuery } from './record-store.ts';
 import { doubtRecord, fenceOf } from './transitions.ts';
 import { type DurationMs, SECOND } from './units.ts';
 import type { Timer } from './world.ts';
@@ -43,7 +43,7 @@ async function sweepClaims(
   let forgotten = 0;
   let doubted = 0;
   const query = { states: ['pending'], dueBefore: parts.world.now(), limit: batch } as const;
-  for await (const found of parts.store.scan(query)) {
+  for await (const found of boundedScan(parts, query)) {
     const done = await sweepClaim(parts, found);
     if (done === 'forgotten') forgotten += 1;
     if (done === 'doubted') doubted += 1;
@@ -79,7 +79,7 @@ export async function sweepOrphans(parts: EngineParts): Promise<number> {
   if (parts.store.traits.firstRevisionOfLife === null) return 0;
   let doubted = 0;
   const query = { states: ['pending'], limit: Number.MAX_SAFE_INTEGER } as const;
-  for await (const found of parts.store.scan(query)) {
+  for await (const found of boundedScan(parts, query)) {
     if ((await sweepClaim(parts, found)) === 'doubted') doubted += 1;
   }
   return doubted;
@@ -93,7 +93,7 @@ async function forgetSettled(parts: EngineParts, batch: number): Promise<number>
   }
   let forgotten = 0;
   const query = { states: ['committed', 'rejected'], dueBefore: now, limit: batch } as const;
-  for await (const found of store.scan(query)) {
+  for await (const found of boundedScan(parts, query)) {
     if (await swap(parts, found, null)) forgotten += 1;
   }
   return forgotten;
@@ -109,8 +109,18 @@ async function countStale(parts: EngineParts): Promise<number> {
     dueBefore: retentionNow(parts),
     limit: STALE_COUNTED_AT_MOST,
   } as const;
-  for await (const _ of parts.store.scan(query)) stale += 1;
+  for await (const _ of boundedScan(parts, query)) stale += 1;
   return stale;
+}
+
+/** A store that falls silent in the midst of a scan must not silence the sweeper for good. */
+async function* boundedScan(parts: EngineParts, query: ScanQuery): AsyncIterable<ScannedRecord> {
+  const records = parts.store.scan(query)[Symbol.asyncIterator]();
+  for (;;) {
+    const next = await callStore(parts, 'sweep', BOUND, () => records.next());
+    if (next.done === true) return;
+    yield next.value;
+  }
 }
 
 async function swap(
