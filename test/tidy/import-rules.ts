@@ -62,6 +62,12 @@ const ROOMS: readonly Room[] = [
     packages: ANY,
   },
   // Node's clock, chance, digests and codecs, in the form that the engine asks for.
+  {
+    room: 'opentelemetry/',
+    values: ['opentelemetry/', 'engine/', 'keys/', 'runtime/'],
+    types: ['onceward.ts'],
+    packages: /^@opentelemetry\/api$/,
+  },
   { room: 'runtime/', values: ['runtime/', 'engine/'], packages: NODE },
   // The front of the library gathers the engine and gives it the runtime.
   { room: '', values: ['engine/', 'keys/', 'runtime/'], packages: NODE },

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
-import { createOnceward, type Engine, OncewardError, type RecordStore } from 'onceward';
+import { type Engine, OncewardError, type RecordStore } from 'onceward';
 import { memoryStore } from 'onceward/memory';
+import { createTracedOnceward } from 'onceward/opentelemetry';
 import { openWalStore } from 'onceward/wal';
 import type { Logger } from 'pino';
 import { AuditTrail } from './audit/audit-trail.ts';
@@ -36,7 +37,7 @@ export async function compose(config: Config, log: Logger): Promise<Program> {
   events.listen(metrics.countEvent);
   events.listen(logEvents(log));
   const { audit, credentials, made } = await openFiles(settings, store);
-  const engine = createOnceward({
+  const engine = createTracedOnceward({
     store,
     near: { maxEntries: settings.maxEntries },
     sweep: { everyMs: settings.cleanupIntervalSeconds * 1_000 },

@@ -154,9 +154,24 @@ function makeRequest(random: Random): Buffer[] {
   return [mutated.subarray(0, cut), mutated.subarray(cut)];
 }
 
+/** Bodies that are right, so that what comes after the first checks is reached as well. */
+const RIGHT = [
+  ['/demo/v1/orders', '{"item":"a","amount":1}'],
+  ['/demo/v1/orders?bytes=10', '{"item":"b","amount":2}'],
+  ['/v1/operations/reserve', '{"scope":"s","key":"k","fingerprint":"f","wait_ms":0}'],
+  ['/v1/operations/commit', '{"scope":"s","key":"k","fence":1}'],
+  ['/v1/operations/release', '{"scope":"s","key":"k","fence":2}'],
+  ['/admin/idempotency/s/k/resolve', '{"as":"void","reason":"r"}'],
+  ['/admin/idempotency/s/k/extend', '{"ttl_ms":1000}'],
+] as const;
+
 function compose(random: Random): string {
-  const body = random.chance(0.7) ? makeBody(random) : '';
-  const lines = [`${random.pick(METHODS)} ${makeTarget(random)} HTTP/1.1`, 'Host: a'];
+  const [rightTarget, rightBody] = random.pick<readonly [string, string]>(RIGHT);
+  const isRight = random.chance(0.3);
+  const body = isRight ? rightBody : random.chance(0.7) ? makeBody(random) : '';
+  const method = isRight ? 'POST' : random.pick(METHODS);
+  const target = isRight ? rightTarget : makeTarget(random);
+  const lines = [`${method} ${target} HTTP/1.1`, 'Host: a'];
   if (random.chance(0.8)) {
     for (const [name, value] of Object.entries(ADMIN)) lines.push(`${name}: ${value}`);
   }
@@ -178,7 +193,7 @@ function compose(random: Random): string {
 }
 
 function makeTarget(random: Random): string {
-  const target = random.pick(TARGETS);
+  const target = random.pick<string>(TARGETS);
   if (random.chance(0.8)) return target;
   const junk = ['%', '%00', '%zz', '//', '?a=b&a=c', '?limit=x', '#f', '/..', '%F0%9F%98%80'];
   return target + random.pick(junk as [string, ...string[]]);

@@ -23,7 +23,7 @@ export function exchangeRaw(url: string, pieces: readonly Buffer[]): Promise<Raw
       clearTimeout(quiet);
       clearTimeout(hang);
       socket.destroy();
-      const text = Buffer.concat(chunks).toString('latin1');
+      const text = finalAnswer(Buffer.concat(chunks)).toString('latin1');
       const status = /^HTTP\/1\.1 (\d{3}) /.exec(text)?.[1];
       resolve({ text, status: status === undefined ? null : Number(status), hung });
     };
@@ -38,12 +38,20 @@ export function exchangeRaw(url: string, pieces: readonly Buffer[]): Promise<Raw
     });
     socket.on('data', (chunk) => {
       chunks.push(chunk);
-      if (isWhole(Buffer.concat(chunks))) finish(false);
+      if (isWhole(finalAnswer(Buffer.concat(chunks)))) finish(false);
       else endWhenQuiet();
     });
     socket.on('error', () => {});
     socket.on('close', () => finish(false));
   });
+}
+
+const INTERIM = /^HTTP\/1\.1 1\d\d [\s\S]*?\r\n\r\n/;
+
+/** What follows the answers that only say "go on". */
+function finalAnswer(bytes: Buffer): Buffer {
+  const interim = INTERIM.exec(bytes.toString('latin1'))?.[0];
+  return interim === undefined ? bytes : finalAnswer(bytes.subarray(interim.length));
 }
 
 /** One answer with a declared length has arrived: enough to judge it by. */

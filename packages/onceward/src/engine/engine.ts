@@ -43,6 +43,8 @@ export interface EngineOptions {
   readonly sweep?: SweepOptions | false;
   readonly observe?: Observe;
   readonly audit?: Audit;
+  /** Appended to the name of every attempt. It comes back in the `owner` of the replays of that attempt. */
+  readonly tagAttempt?: () => string;
 }
 
 /** A record as it is shown to people and tools. */
@@ -230,7 +232,7 @@ function checkWork(work: Work | DoneWork, policy: Policy): void {
 }
 
 function assemble(options: EngineOptions): EngineParts {
-  const { store, world, platform } = options;
+  const { store, world, platform, tagAttempt } = options;
   const engineToken = world.token();
   const startedAt = { wall: world.now(), elapsed: world.elapsed() };
   let attempts = 0;
@@ -245,7 +247,8 @@ function assemble(options: EngineOptions): EngineParts {
     audit: options.audit ?? ignoreLine,
     nextOwner() {
       attempts += 1;
-      return `${engineToken}.${attempts.toString(36)}`;
+      const name = `${engineToken}.${attempts.toString(36)}`;
+      return tagAttempt === undefined ? name : name + tagAttempt();
     },
     time() {
       const steady = startedAt.wall + (world.elapsed() - startedAt.elapsed);
