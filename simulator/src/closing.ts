@@ -1,4 +1,5 @@
 import type { Call } from './case-file.ts';
+import { EPOCH } from './life.ts';
 import type { Arrival, OperationPlan } from './plan.ts';
 import type { Simulation } from './simulation.ts';
 
@@ -28,7 +29,9 @@ export function closeDown(simulation: Simulation, over: () => void): void {
     }
   });
   scheduler.at(plan.healAt + SETTLES_AFTER_MS + PATIENCE_MS, () => {
-    simulation.judge.complain('a caller is still waiting long after the world healed', null);
+    const waits = simulation.calls.some((call) => !call.ended && call.life.alive);
+    const who = waits ? 'a caller is still waiting' : 'a record is still overdue';
+    simulation.judge.complain(`${who} long after the world healed`, null);
   });
 }
 
@@ -63,8 +66,15 @@ function isTold(simulation: Simulation, call: Call): boolean {
 
 function waitForCallers(simulation: Simulation, over: () => void): void {
   const waiting = simulation.calls.some((call) => !call.ended && call.life.alive);
-  if (!waiting) over();
+  if (!waiting && !isSomethingOverdue(simulation)) over();
   else simulation.scheduler.after(ASK_AGAIN_MS, () => waitForCallers(simulation, over));
+}
+
+/** Where somebody sweeps, nothing stays that is due: it is forgotten, or its doubt is recorded. */
+function isSomethingOverdue({ plan, scheduler, table }: Simulation): boolean {
+  if (plan.processes.every(({ sweepEveryMs }) => sweepEveryMs === null)) return false;
+  const due = table.scan({ dueBefore: EPOCH + scheduler.now, limit: Infinity });
+  return due.some(({ corrupted }) => !corrupted);
 }
 
 function closingCall(operation: OperationPlan, process: number): Arrival {

@@ -1,20 +1,16 @@
 import type { EffectKind, Policy } from 'onceward';
 import { Dice } from './dice.ts';
+import { drawFaults, HEAL_AT } from './draw-faults.ts';
 import type {
   Arrival,
   EffectScript,
   Ending,
   OperationPlan,
   Plan,
-  PlannedEvent,
   ProcessPlan,
-  StoreFault,
   StorePlan,
   Style,
 } from './plan.ts';
-
-/** Faults stop here; the longest of them are over a little later. */
-const HEAL_AT = 8_000;
 
 /** The world that a seed stands for. */
 export function drawPlan(seed: number): Plan {
@@ -178,97 +174,4 @@ function drawEnding(dice: Dice, onThrow: Policy['onThrow']): Ending {
   if (throwOf < 0.94) return 'unknown_after';
   if (throwOf < 0.97) return 'unknown_before';
   return 'doubt';
-}
-
-function drawFaults(
-  dice: Dice,
-  operations: readonly OperationPlan[],
-  processes: number,
-  arrivals: readonly Arrival[],
-): PlannedEvent[] {
-  const events: PlannedEvent[] = [];
-  const someone = () => dice.below(processes);
-  // Most faults come when there is something to spoil.
-  const sometime = () =>
-    dice.chance(0.6) ? dice.pick(arrivals).at + dice.below(400) : dice.below(HEAL_AT);
-  const often = (probability: number, most: number, add: () => PlannedEvent) => {
-    if (!dice.chance(probability)) return;
-    for (let left = dice.between(1, most); left > 0; left -= 1) events.push(add());
-  };
-  often(0.6, 6, () => ({
-    kind: 'store_fault',
-    process: someone(),
-    call: dice.chance(0.5) ? dice.between(1, 12) : dice.between(1, 60),
-    fault: drawStoreFault(dice),
-  }));
-  often(0.3, 2, () => ({
-    kind: 'outage',
-    at: sometime(),
-    forMs: dice.pick([100, 1_000, 4_000]),
-    process: dice.chance(0.5) ? null : someone(),
-    fault: drawStoreFault(dice),
-  }));
-  often(0.3, 2, () => ({ kind: 'crash', at: sometime(), process: someone(), downMs: down(dice) }));
-  often(0.35, 2, () => ({
-    kind: 'crash_point',
-    process: someone(),
-    pass: dice.chance(0.7) ? dice.between(1, 12) : dice.between(1, 50),
-    downMs: down(dice),
-  }));
-  often(0.3, 2, () => ({
-    kind: 'pause',
-    at: sometime(),
-    process: someone(),
-    forMs: dice.pick([100, 1_000, 4_000]),
-    steadyStops: dice.chance(0.2),
-  }));
-  often(0.2, 2, () => ({
-    kind: 'clock_jump',
-    at: sometime(),
-    process: someone(),
-    byMs: dice.pick([-3_600_000, -2_000, 500, 5_000, 20_000]),
-  }));
-  const somewhere = () => dice.below(operations.length);
-  often(0.12, 1, () => ({
-    kind: 'corrupt',
-    at: sometime(),
-    operation: somewhere(),
-    how: dice.pick(['flip', 'flip', 'cut', 'newer_schema']),
-  }));
-  // Operators are called when a lease has lapsed, at the soonest.
-  const afterLapse = () => {
-    const { at, operation } = dice.pick(arrivals);
-    return at + Math.round(operations[operation]!.policy.leaseMs * (1 + 2 * dice.unit()));
-  };
-  often(0.35, 3, () => ({
-    kind: 'operator',
-    at: dice.chance(0.6) ? afterLapse() : sometime(),
-    process: someone(),
-    operation: somewhere(),
-    action: dice.pick(['resolve', 'resolve', 'resolve', 'purge', 'extend']),
-    careless: dice.chance(0.1),
-    keepMs: dice.pick([500, 5_000, 60_000]),
-  }));
-  return events;
-}
-
-function down(dice: Dice): number {
-  return dice.pick([1, 50, 1_000]);
-}
-
-function drawStoreFault(dice: Dice): StoreFault {
-  const silent = dice.chance(0.4);
-  switch (dice.below(6)) {
-    case 0:
-    case 1:
-      return { as: 'lost_reply', silent };
-    case 2:
-      return { as: 'lost_request', silent };
-    case 3:
-      return { as: 'late', silent, byMs: dice.pick([5, 60, 300, 2_500]) };
-    case 4:
-      return { as: 'slow', byMs: dice.pick([20, 120, 350]) };
-    default:
-      return { as: 'refused' };
-  }
 }

@@ -56,6 +56,7 @@ async function runShared({ seeds, from, jobs }: Settings): Promise<RangeResult> 
   const results = await Promise.all(shares);
   return {
     seeds: results.reduce((sum, result) => sum + result.seeds, 0),
+    cpuMs: results.reduce((sum, result) => sum + result.cpuMs, 0),
     findings: results.flatMap(({ findings }) => findings).toSorted((a, b) => a.seed - b.seed),
   };
 }
@@ -74,7 +75,8 @@ async function main(settings: Settings): Promise<number> {
     process.send(result);
     return 0;
   }
-  const { seeds, findings } = result;
+  const { seeds, cpuMs, findings } = result;
+  const seconds = (performance.now() - began) / 1_000;
   for (const { seed } of findings.slice(0, 3)) {
     console.log(tellStory(await shrink(drawPlan(seed)), STORY_LINES));
   }
@@ -86,9 +88,9 @@ async function main(settings: Settings): Promise<number> {
         .join(' ')}`,
     );
   }
-  const seconds = (performance.now() - began) / 1_000;
   console.log(
-    `${seeds} seeds in ${seconds.toFixed(1)} s: ${Math.round(seeds / seconds)} seeds/s, ` +
+    `${seeds} seeds in ${seconds.toFixed(1)} s: ${Math.round(seeds / seconds)} seeds/s ` +
+      `(${Math.round((seeds / cpuMs) * 1_000)} a second of processor time), ` +
       `${findings.length} violations`,
   );
   return findings.length === 0 ? 0 : 1;

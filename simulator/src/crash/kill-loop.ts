@@ -11,7 +11,7 @@ import { WriterProcess } from './writer-process.ts';
 
 export const WRITER = fileURLToPath(new URL('./writer.ts', import.meta.url));
 /** Each life begins with keys that earlier lives have had: some answered, some broken off. */
-const ASKED_AGAIN = 400;
+const ASKED_AGAIN = 150;
 
 export interface CrashOptions {
   readonly onCrash?: (count: number) => void;
@@ -39,7 +39,7 @@ export async function killWriters(kills: number, options: CrashOptions = {}): Pr
       const writer = new WriterProcess(script, directory, from, testimony);
       try {
         await writer.opened();
-        await pause(Math.random() * 250);
+        await pause(Math.random() * 300);
         writer.assertAlive();
       } finally {
         await writer.kill();

@@ -35,6 +35,22 @@ export const RETENTION: readonly Mutant[] = [
     edits: [inEngine('sweep.ts', 'if (isForgettable(record, parts.time())) {', 'if (true) {')],
   },
   {
+    name: 'the sweeper leaves what has expired',
+    breaks: 'E11',
+    edits: [inEngine('sweep.ts', 'dueBefore: now, limit: batch }', 'dueBefore: 0, limit: batch }')],
+  },
+  {
+    name: 'a scan that is never answered ends the sweeping',
+    breaks: 'E11',
+    edits: [
+      inEngine(
+        'sweep.ts',
+        "await callStore(parts, 'sweep', BOUND, () => records.next())",
+        'await records.next()',
+      ),
+    ],
+  },
+  {
     name: 'retention starts with the claim',
     breaks: 'E2',
     edits: [
