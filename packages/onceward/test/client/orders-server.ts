@@ -27,8 +27,8 @@ export interface Trouble {
 export type Files = Readonly<Record<string, { readonly type: string; readonly text: string }>>;
 
 /**
- * A small server that honours keys: the effect and its answer are remembered under the key in one step. Items whose name
- * begins with `refused` are refused, and that is remembered too.
+ * A small server that honours keys: the effect and its answer are remembered under the key in one step.
+ * Items whose name begins with `refused` are refused, and that is remembered too.
  */
 export async function startOrdersServer(files: Files = {}): Promise<OrdersServer> {
   const answers = new Map<string, string>();

@@ -36,6 +36,7 @@ describe('the wire protocol from other languages', () => {
   for (const { fence, item, program, check, args } of LANGUAGES) {
     const isHere = spawnSync(program, check, { stdio: 'ignore' }).status === 0;
     const title = `[C3] the ${fence} snippet of the guide places one order over a broken connection`;
+    // Skipped where the language's toolchain is not installed; the title says so.
     it.skipIf(!isHere)(
       isHere ? title : `${title} (skipped: ${program} is not installed)`,
       async () => {

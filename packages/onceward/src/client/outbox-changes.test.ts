@@ -1,0 +1,215 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { CountingServer } from '../../test/client/counting-server.ts';
+import { exportFailed, importFailed, memoryStorage, Outbox, type OutboxOptions } from './index.ts';
+import type { OutboxStorage } from './outbox-storage.ts';
+
+const HOUR = 3_600_000;
+
+let server: CountingServer;
+let storage: OutboxStorage;
+const open: Outbox[] = [];
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  server = new CountingServer();
+  storage = memoryStorage();
+});
+afterEach(async () => {
+  for (const outbox of open.splice(0)) await outbox.close();
+  vi.useRealTimers();
+});
+
+/** A life of the client over the same storage and the same server. */
+function life(options: Partial<OutboxOptions> = {}): Outbox {
+  const outbox = new Outbox({ storage, fetch: server.fetch, ...options });
+  open.push(outbox);
+  return outbox;
+}
+
+const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
+const order = (item: string) => ({ url: '/orders', json: { item } });
+
+async function listFailed(outbox: Outbox) {
+  const failed = [];
+  for await (const operation of outbox.failed.list()) failed.push(operation);
+  return failed;
+}
+
+describe('what can be done to a queued operation', () => {
+  it('[C7] editing what was never sent gives it a new key and fresh attempts', async () => {
+    server.refuseItem('draft', 429);
+    const outbox = life();
+    const { id, key } = await outbox.enqueue(order('draft'));
+    await pass(2_500);
+    expect(await outbox.find(id)).toMatchObject({ attempts: expect.any(Number) });
+    expect(await outbox.edit(id, order('final'))).toBe('replaced');
+    const edited = await outbox.find(id);
+    expect(edited).toMatchObject({ state: 'waiting', attempts: 0, notBefore: 0 });
+    await pass(10);
+    expect(server.effects).toEqual(['final']);
+    expect(server.requests.at(-1)?.key).not.toBe(key);
+    expect(await outbox.findByKey(key)).toBeNull();
+  });
+
+  it('[C7] editing what is in flight waits for the old key; if that happened, the edit is set aside', async () => {
+    server.holdBack = true;
+    const outbox = life();
+    const { id } = await outbox.enqueue(order('first'));
+    await pass(1);
+    expect(await outbox.edit(id, order('second'))).toBe('settling');
+    server.release();
+    await pass(HOUR);
+    expect(server.effects).toEqual(['first']);
+    expect(await outbox.find(id)).toMatchObject({ state: 'done' });
+    const [late] = await listFailed(outbox);
+    expect(late).toMatchObject({ outcome: 'too_late' });
+    expect(late?.steps[0]?.request.body).toContain('second');
+    expect(await outbox.failed.retry(late?.id ?? '')).toBe(true);
+    await pass(10);
+    expect(server.effects).toEqual(['first', 'second']);
+  });
+
+  it('[C7] editing what is in flight and is then refused sends the edit under a new key', async () => {
+    server.holdBack = true;
+    server.refuseItem('first', 422);
+    const outbox = life();
+    const { id } = await outbox.enqueue(order('first'));
+    await pass(1);
+    expect(await outbox.edit(id, order('second'))).toBe('settling');
+    server.release();
+    await pass(10);
+    expect(server.effects).toEqual(['second']);
+    expect(new Set(server.requests.map((request) => request.key)).size).toBe(2);
+  });
+
+  it('[C7] cancelling: gone if never sent, settled first if in flight', async () => {
+    server.refuseItem('a', 429);
+    const outbox = life();
+    const waiting = await outbox.enqueue(order('a'));
+    await pass(10);
+    expect(await outbox.cancel(waiting.id)).toBe('cancelled');
+    expect(await outbox.find(waiting.id)).toBeNull();
+    server.holdBack = true;
+    const flying = await outbox.enqueue(order('b'));
+    await pass(10);
+    expect(await outbox.cancel(flying.id)).toBe('settling');
+    server.release();
+    await pass(10);
+    expect(await outbox.find(flying.id)).toMatchObject({ state: 'done' });
+    expect(await outbox.cancel(flying.id)).toBe('not_waiting');
+  });
+
+  it('[C8] a refusal is set aside with key and reason, and a retry has a new key', async () => {
+    server.refuseItem('a', 422);
+    const outbox = life();
+    const { id, key } = await outbox.enqueue(order('a'), { label: 'An order' });
+    await pass(10);
+    const [failed] = await listFailed(outbox);
+    expect(failed).toMatchObject({ id, outcome: 'refused', reason: 'HTTP 422', label: 'An order' });
+    server.accept('a');
+    expect(await outbox.failed.retry(id)).toBe(true);
+    await pass(10);
+    expect(server.effects).toEqual(['a']);
+    expect(server.requests.map((request) => request.key).indexOf(key)).toBe(0);
+    expect(server.requests.at(-1)?.key).not.toBe(key);
+    expect(await outbox.failed.retry(id)).toBe(false);
+  });
+
+  it('[C8] failed operations travel as JSON lines, each once', async () => {
+    server.refuseItem('a', 422);
+    server.refuseItem('b', 400);
+    const outbox = life();
+    await outbox.enqueue(order('a'));
+    await outbox.enqueue(order('b'));
+    await pass(10);
+    let lines = '';
+    for await (const line of exportFailed(outbox)) lines += line;
+    expect(lines.trimEnd().split('\n')).toHaveLength(2);
+
+    storage = memoryStorage();
+    const other = life();
+    const spoiled = `${lines}\nnot json\n{"format":"other"}\n${JSON.stringify({ format: 'onceward-failed-operation/1' })}\n`;
+    const report = await importFailed(other, spoiled);
+    expect(report).toMatchObject({
+      imported: 2,
+      known: 0,
+      refused: [{ line: 4 }, { line: 5 }, { line: 6 }],
+    });
+    expect(await importFailed(other, lines)).toMatchObject({ imported: 0, known: 2 });
+    // Its ids come from another device, and must not meet those that are given here.
+    server.refuseItem('own', 422);
+    const own = await other.enqueue(order('own'));
+    expect(await other.whenSettled(own.id)).toMatchObject({ state: 'failed' });
+    expect(await listFailed(other)).toHaveLength(3);
+    await other.failed.discard(own.id);
+    server.accept('a');
+    const [first] = await listFailed(other);
+    await other.failed.retry(first?.id ?? '');
+    await pass(10);
+    expect(server.effects).toEqual(['a']);
+  });
+
+  it('[C8] refusals are forgotten after thirty days; what may have happened stays until discarded', async () => {
+    server.refuseItem('a', 422);
+    server.loseItem('b');
+    const outbox = life({ replayWindowMs: 60_000 });
+    const refused = await outbox.enqueue(order('a'), { lane: 'one' });
+    const unknown = await outbox.enqueue(order('b'), { lane: 'two' });
+    await pass(29 * 24 * HOUR);
+    expect(await outbox.find(refused.id)).toMatchObject({ state: 'failed' });
+    await pass(2 * 24 * HOUR);
+    expect(await outbox.find(refused.id)).toBeNull();
+    expect(await outbox.find(unknown.id)).toMatchObject({ state: 'failed', outcome: 'unknown' });
+    expect(await outbox.failed.discard(unknown.id)).toBe(true);
+    expect(await outbox.find(unknown.id)).toBeNull();
+  });
+
+  it('[C10] the same payload under another key is caught within the window, if asked for', async () => {
+    const asked = life({ catchDuplicatesWithinMs: HOUR });
+    const first = await asked.enqueue(order('a'));
+    expect(await asked.enqueue(order('a'))).toMatchObject({ status: 'duplicate', id: first.id });
+    await pass(10);
+    expect(await asked.enqueue(order('a'))).toMatchObject({ status: 'duplicate', state: 'done' });
+    expect(await asked.enqueue(order('b'))).toMatchObject({ status: 'queued' });
+    expect(await asked.enqueue(order('a'), { allowDuplicate: true })).toMatchObject({
+      status: 'queued',
+    });
+    await pass(2 * HOUR);
+    expect(await asked.enqueue(order('a'))).toMatchObject({ status: 'queued' });
+  });
+
+  it('[C10] unasked, the same payload is two operations; and a refused one is no duplicate', async () => {
+    const unasked = life();
+    await unasked.enqueue(order('a'));
+    expect(await unasked.enqueue(order('a'))).toMatchObject({ status: 'queued' });
+    await pass(10);
+    expect(server.effects).toEqual(['a', 'a']);
+    storage = memoryStorage();
+    server.refuseItem('b', 422);
+    const asked = life({ catchDuplicatesWithinMs: HOUR });
+    await asked.enqueue(order('b'));
+    await pass(10);
+    expect(await asked.enqueue(order('b'))).toMatchObject({ status: 'queued' });
+  });
+
+  it('[C4] coalescing replaces a waiting operation, only when asked and never one that was sent', async () => {
+    const outbox = life({ start: false });
+    const tagged = { coalesce: 'profile' };
+    const first = await outbox.enqueue(order('1'), tagged);
+    await outbox.enqueue(order('x'));
+    const second = await outbox.enqueue(order('2'), tagged);
+    expect(second.superseded).toBe(first.id);
+    expect(await outbox.find(first.id)).toBeNull();
+    const together = await Promise.all([
+      outbox.enqueue(order('3'), tagged),
+      outbox.enqueue(order('4'), tagged),
+    ]);
+    expect(together.map((queued) => queued.superseded)).toEqual([second.id, together[0]?.id]);
+    await outbox.drain();
+    expect(server.effects).toEqual(['x', '4']);
+    server.loseItem('5');
+    await outbox.enqueue(order('5'), tagged);
+    await Promise.all([outbox.drain(), pass(35_000)]);
+    expect(await outbox.enqueue(order('6'), tagged)).toMatchObject({ superseded: null });
+  });
+});
