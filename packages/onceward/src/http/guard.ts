@@ -1,6 +1,5 @@
-import type { Effect, Execution, Operation } from '../engine/operation.ts';
+import type { Attempt, Execution, Operation, Settlement } from '../engine/operation.ts';
 import type { EffectKind } from '../engine/policy.ts';
-import type { TransactionEffect } from '../engine/transaction.ts';
 import { type Captured, type HttpAnswer, NO_BYTES } from './answer.ts';
 import { HttpEvent, type HttpEventName } from './events.ts';
 import type { Exchange } from './exchange.ts';
@@ -31,9 +30,6 @@ export interface Admission<Request> {
   readonly arrivedAt: number;
   principal: string | undefined;
 }
-
-type Run = TransactionEffect<unknown>;
-type Prepared = Omit<Operation, 'effect'>;
 
 /** Observing runs nothing, so a watcher that was lost may be replaced by the next. */
 const TAKE_OVER: EffectKind = { kind: 'external', onLapse: 'take_over' };
@@ -98,22 +94,15 @@ export class HttpGuard<Request> {
       const detail = `the body is longer than ${limit} bytes, the most that is compared here`;
       return this.#refuse(admission, 'body-too-large', 'idempotency_request_refused', detail);
     }
-    const operation = await this.#prepare(admission, body, '');
+    const principal = this.settings.scopeFrom(admission.facts.request);
+    admission.principal = typeof principal === 'string' ? principal : await principal;
+    const operation = this.#prepare(admission, body, '');
     if ('status' in operation) return operation;
-    let left = false;
-    let captured: Captured | null = null;
-    const execution = await this.#execute(operation, async (attempt, transaction) => {
-      if (exchange.hasLeft()) {
-        left = true;
-        return { as: 'released' };
-      }
-      const context = new IdempotencyContext(admission.key, attempt, transaction);
-      captured = await exchange.run(context);
-      return settlementOf(this.settings, captured, context);
-    });
-    const known: Execution = left ? LEFT : execution;
-    const answer = answerExecution(this.settings.profile, admission, known);
-    if (this.settings.log !== null) this.#tell(admission, known, captured, answer);
+    const run = new GuardedRun(this.settings, admission.key, exchange);
+    const executed = await this.#execute(operation, run);
+    const execution: Execution = run.left ? LEFT : executed;
+    const answer = answerExecution(this.settings.profile, admission, execution);
+    if (this.settings.log !== null) this.#tell(admission, execution, run.captured, answer);
     return answer;
   }
 
@@ -138,7 +127,8 @@ export class HttpGuard<Request> {
     body: Uint8Array,
     running: Promise<Captured>,
   ): Promise<void> {
-    const operation = await this.#prepare(admission, body, 'observe|');
+    admission.principal = await this.settings.scopeFrom(admission.facts.request);
+    const operation = this.#prepare(admission, body, 'observe|');
     if ('status' in operation) return;
     let captured: Captured | null = null;
     const bare = { ...operation, effect: TAKE_OVER, policy: { ...operation.policy, waitMs: 0 } };
@@ -151,34 +141,30 @@ export class HttpGuard<Request> {
     this.#tell(admission, execution, captured, answer);
   }
 
-  async #prepare(
+  #prepare(
     admission: Admission<Request>,
     body: Uint8Array,
     prefix: string,
-  ): Promise<Prepared | HttpAnswer> {
+  ): Operation | HttpAnswer {
     const { settings } = this;
-    const { facts, key } = admission;
-    const named = settings.scopeFrom(facts.request);
-    const principal = typeof named === 'string' ? named : await named;
+    const { facts, key, principal } = admission;
     const scope = prefix + composeScope(principal, facts.method, facts.route);
-    admission.principal = principal;
     const print = fingerprint(settings.fingerprint, facts, scope, body);
     if (!print.ok) {
       const event = 'idempotency_request_refused';
       return this.#refuse(admission, 'body-not-canonical', event, print.reason);
     }
     const { policy, probe } = settings;
-    const prepared = { id: { scope, key }, fingerprint: print.value, policy };
-    return probe === null ? prepared : { ...prepared, probe };
+    const effect = settings.effect as EffectKind;
+    const operation = { id: { scope, key }, fingerprint: print.value, effect, policy };
+    return probe === null ? operation : { ...operation, probe };
   }
 
-  #execute(prepared: Prepared, run: Run): Promise<Execution> {
+  #execute(operation: Operation, run: GuardedRun): Promise<Execution> {
     const { engine, effect } = this.settings;
-    if (effect.kind !== 'transaction') {
-      return engine.execute({ ...prepared, effect }, run as Effect);
-    }
-    const operation: Operation = { ...prepared, effect: { kind: 'transaction' } };
-    return engine.executeWithin(operation, effect.transact, run);
+    return effect.kind === 'transaction'
+      ? engine.executeWithin(operation, effect.transact, (attempt, tx) => run.start(attempt, tx))
+      : engine.execute(operation, (attempt) => run.start(attempt, undefined));
   }
 
   #readKey(facts: RequestFacts<Request>): KeyReading {
@@ -245,5 +231,30 @@ export class HttpGuard<Request> {
     const elapsedMs = performance.now() - arrivedAt;
     const named = key === '' ? undefined : key;
     log(new HttpEvent(name, { method, route, status, mode, elapsedMs, key: named, principal }));
+  }
+}
+
+/** The effect that the engine runs once: the handler behind the door. */
+class GuardedRun {
+  readonly #settings: HttpSettings<never>;
+  readonly #key: string;
+  readonly #exchange: Exchange;
+  left = false;
+  captured: Captured | null = null;
+
+  constructor(settings: HttpSettings<never>, key: string, exchange: Exchange) {
+    this.#settings = settings;
+    this.#key = key;
+    this.#exchange = exchange;
+  }
+
+  async start(attempt: Attempt, transaction: unknown): Promise<Settlement> {
+    if (this.#exchange.hasLeft()) {
+      this.left = true;
+      return { as: 'released' };
+    }
+    const context = new IdempotencyContext(this.#key, attempt, transaction);
+    this.captured = await this.#exchange.run(context);
+    return settlementOf(this.#settings, this.captured, context);
   }
 }

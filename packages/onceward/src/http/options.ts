@@ -119,7 +119,7 @@ export function settleOptions<Request>(options: HttpOptions<Request>): HttpSetti
     policy: { ...chosen, maxOutcomeBytes: Math.min(maxKeptBytes + HEAD_ROOM, 64 * MIB) },
     maxKeptBytes,
     required: options.required ?? false,
-    methods: new Set(options.methods ?? ['POST', 'PUT', 'PATCH']),
+    methods: methodSet(options.methods ?? ['POST', 'PUT', 'PATCH']),
     exclude: options.exclude ?? [],
     mode: oneOf('mode', options.mode ?? 'enforce', ['off', 'observe', 'enforce']),
     sampleRate: share('sampleRate', options.sampleRate ?? 1),
@@ -128,7 +128,7 @@ export function settleOptions<Request>(options: HttpOptions<Request>): HttpSetti
     keep: options.keep ?? null,
     streams: oneOf('streams', options.streams ?? 'pass', ['pass', 'keep']),
     notRetained: oneOf('notRetained', options.notRetained ?? 'refuse', ['refuse', 'rerun']),
-    maxBodyBytes: options.maxBodyBytes ?? MIB,
+    maxBodyBytes: bytes('maxBodyBytes', options.maxBodyBytes ?? MIB),
     abandonAfterMs: duration('abandonAfterMs', options.abandonAfterMs ?? 5 * MINUTE),
     probe: options.probe ?? null,
     log: options.log ?? null,
@@ -167,6 +167,17 @@ function checkEffect(effect: HttpEffect | undefined): void {
 function oneOf<T extends string>(name: string, value: T, allowed: readonly T[]): T {
   if (allowed.includes(value)) return value;
   fail(`${name} is ${JSON.stringify(value)}; it must be one of ${allowed.join(', ')}`);
+}
+
+function methodSet(methods: readonly string[]): ReadonlySet<string> {
+  const odd = methods.find((method) => !/^[A-Z]+$/.test(method));
+  if (odd !== undefined) fail(`methods holds "${odd}"; write methods in capitals, such as POST`);
+  return new Set(methods);
+}
+
+function bytes(name: string, value: number): number {
+  if (Number.isInteger(value) && value >= 0) return value;
+  fail(`${name} is ${String(value)}; it must be a whole number of bytes, 0 or more`);
 }
 
 function share(name: string, value: number): number {

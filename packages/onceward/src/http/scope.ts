@@ -2,6 +2,10 @@ import { hash } from 'node:crypto';
 import { OncewardError } from '../engine/errors.ts';
 import { LIMITS } from '../engine/input.ts';
 
+const PRINTABLE = /^[\x20-\x7e]*$/;
+/** Letters and what ids are mostly made of: nothing that would have to be escaped. */
+const PLAIN = /^[\w.:@/-]+$/;
+
 /**
  * Whose operation, and on which route: `principal|METHOD /route`. The bar is escaped in the principal, so that no
  * principal can spell its way into another's records. What is too long or not plain text is hashed.
@@ -13,9 +17,9 @@ export function composeScope(principal: unknown, method: string, route: string):
       'scopeFrom gave no scope; return a name for whoever is asking, such as the user or tenant id',
     );
   }
-  const whose = principal.replace(/[|%~]/g, escapeBar);
+  const whose = PLAIN.test(principal) ? principal : principal.replace(/[|%~]/g, escapeBar);
   const scope = `${whose}|${method} ${route}`;
-  if (scope.length <= LIMITS.scope && /^[\x20-\x7e]*$/.test(scope)) return scope;
+  if (scope.length <= LIMITS.scope && PRINTABLE.test(scope)) return scope;
   return `${fit(whose, 160)}|${method} ${fit(route, 300)}`;
 }
 
@@ -24,6 +28,7 @@ function escapeBar(character: string): string {
 }
 
 function fit(text: string, longest: number): string {
-  if (text.length <= longest && /^[\x20-\x7e]*$/.test(text)) return text;
-  return `~${hash('sha256', text, 'hex')}`;
+  if (text.length <= longest && PRINTABLE.test(text)) return text;
+  // As UTF-16, since UTF-8 has one spelling for all lone surrogates.
+  return `~${hash('sha256', Buffer.from(text, 'utf16le'), 'hex')}`;
 }

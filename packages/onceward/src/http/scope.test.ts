@@ -1,0 +1,58 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { LIMITS } from '../engine/input.ts';
+import { composeScope } from './scope.ts';
+import { isExcluded, isSampled } from './selection.ts';
+
+it('[E9] a scope is readable where it can be', () => {
+  expect(composeScope('tenant-42', 'POST', '/v1/orders/:id')).toBe('tenant-42|POST /v1/orders/:id');
+});
+
+it('[E9] two principals or routes never share a scope, however they are spelled', () => {
+  const part = fc.string({ unit: 'binary', minLength: 1, maxLength: 40 });
+  const odd = fc.oneof(
+    part,
+    fc.constantFrom('a', 'a|', 'a|POST /x', 'a%7c', '~x', 'x'.repeat(600)),
+  );
+  const whole = fc.tuple(
+    odd,
+    fc.constantFrom('POST', 'PUT'),
+    odd.map((path) => `/${path}`),
+  );
+  fc.assert(
+    fc.property(whole, whole, (one, other) => {
+      const same = one.every((piece, at) => piece === other[at]);
+      const [first, second] = [composeScope(...one), composeScope(...other)];
+      expect(first === second).toBe(same);
+      expect(first.length).toBeLessThanOrEqual(LIMITS.scope);
+      expect(first).toMatch(/^[\x20-\x7e]+$/);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+it('[E9] names that differ in half a character only are told apart', () => {
+  expect(composeScope('a\ud800', 'POST', '/')).not.toBe(composeScope('a\ud801', 'POST', '/'));
+});
+
+it('[E9] a scope that is missing is refused with what to do', () => {
+  for (const nothing of [undefined, null, '', 7]) {
+    expect(() => composeScope(nothing, 'POST', '/')).toThrow('scopeFrom gave no scope');
+  }
+});
+
+it('[H3] paths are excluded as they are, below a star, or by a pattern', () => {
+  const list = ['/health', '/public/*', /^\/v\d\/x$/];
+  const out = ['/health', '/public/', '/public/a/b', '/v1/x'];
+  const managed = ['/healthy', '/public', '/v1/xy', '/'];
+  for (const path of out) expect(isExcluded(list, path)).toBe(true);
+  for (const path of managed) expect(isExcluded(list, path)).toBe(false);
+});
+
+it('[H10] the share of sampled keys is the share that was asked for', () => {
+  const keys = Array.from({ length: 10_000 }, (_, i) => `key-${i}`);
+  for (const rate of [0, 0.1, 0.5, 1]) {
+    const share = keys.filter((key) => isSampled(key, rate)).length / keys.length;
+    expect(Math.abs(share - rate)).toBeLessThan(0.03);
+  }
+});
