@@ -219,6 +219,22 @@ describe('a bad day', () => {
     expect(after?.record).toEqual(before?.record);
   });
 
+  it('[E1] a claim that the driver sent twice is not taken for that of somebody else', async () => {
+    const { engine, meddle } = meddledStore(manualWorld());
+    const sentTwice: Swap = async (_next, swap) => {
+      await swap();
+      return swap();
+    };
+    meddle(sentTwice);
+    const effect = vi.fn(async () => committed('done'));
+    expect(await engine().execute(operationOf('in_doubt'), effect)).toMatchObject({
+      kind: 'executed',
+      recorded: true,
+    });
+    const elsewhere = { ...operationOf('in_doubt'), id: { scope: 'tenant-1', key: 'key-2' } };
+    expect(await engine().reserve(elsewhere)).toMatchObject({ decision: 'claimed' });
+  });
+
   it('[E11] a scan that is never answered does not end the sweeping', async () => {
     const world = manualWorld();
     const { store } = meddledStore(world);

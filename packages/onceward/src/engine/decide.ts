@@ -107,6 +107,11 @@ export function isForgettable(record: OperationRecord, time: Time): boolean {
   }
 }
 
+/** Claimed by this attempt, and nothing has become of it yet: not given up, not doubted, not settled. */
+export function isHeldBy(current: Current | null, owner: string): current is Current {
+  return current?.record?.state === 'pending' && current.record.owner === owner;
+}
+
 export function isReleased(record: PendingRecord): boolean {
   return record.leaseUntil === 0;
 }

@@ -1,7 +1,7 @@
 import { answerOf, refuse, replay } from './answer.ts';
 import { type Ended, runClaimed } from './attempt.ts';
 import { Claim } from './claim.ts';
-import { type Current, type Decision, decide } from './decide.ts';
+import { type Current, type Decision, decide, isHeldBy } from './decide.ts';
 import { OncewardError, type StoreError } from './errors.ts';
 import type { NearAnswer, Run } from './near-tier.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
@@ -181,11 +181,16 @@ async function claim(
     if ((error as StoreError).applied === 'no') throw error;
     const found = await readAfterLostReply(parts, operation, record, claimedAt, error);
     // Ours, and still ours alone: somebody may have doubted it already, and somebody else answered that.
-    if (found?.record?.owner !== record.owner || found.record.state !== 'pending') return found;
+    if (!isHeldBy(found, record.owner)) return found;
     result = { won: true, revision: found.revision };
   }
   parts.world.crashPoint?.('after-claim');
-  if (!result.won) return understand(parts, id, result.current);
+  if (!result.won) {
+    const current = understand(parts, id, result.current);
+    // A driver that sends again after a lost connection is told that it lost: against itself.
+    if (!isHeldBy(current, record.owner)) return current;
+    result = { won: true, revision: current.revision };
+  }
   parts.observe({ type: 'claimed', id, attempt: record.attempt });
   return new Claim(parts, policy, id, record, result.revision, claimedAt);
 }
@@ -219,7 +224,7 @@ function abandon(parts: EngineParts, operation: Operation, record: PendingRecord
   const { id, policy } = operation;
   parts.late.add(async () => {
     const current = await read(parts, operation);
-    if (current?.record?.state !== 'pending' || current.record.owner !== record.owner) return true;
+    if (!isHeldBy(current, record.owner)) return true;
     parts.world.crashPoint?.('before-release');
     const released = releaseRecord(record, current.revision);
     const next = released === null ? null : prepare(id, released);

@@ -1,5 +1,5 @@
 import { answerOf, packOutcome } from './answer.ts';
-import { decide, isReleased, type Time } from './decide.ts';
+import { decide, isHeldBy, isReleased, type Time } from './decide.ts';
 import { checkOutcome } from './input.ts';
 import type { Operation } from './operation.ts';
 import { callStore, type EngineParts, prepare, settlingNow, understand } from './parts.ts';
@@ -70,13 +70,13 @@ export async function reserve(
         const result = await callStore(parts, 'claim', policy, () =>
           parts.store.swap(id, expected, prepare(id, record)),
         );
-        if (result.won) {
+        const current = result.won ? null : understand(parts, id, result.current);
+        if (result.won || isHeldBy(current, record.owner)) {
           const { leaseUntil, steps: kept } = record;
           parts.observe({ type: 'claimed', id, attempt });
-          const fence = result.revision;
+          const fence = result.won ? result.revision : current!.revision;
           return { decision: 'claimed', fence, attempt, leaseUntil, steps: kept };
         }
-        const current = understand(parts, id, result.current);
         decision = decide(current, operation, policy, parts.time());
         break;
       }
