@@ -33,7 +33,13 @@ export function drawFaults(
     process: dice.chance(0.5) ? null : someone(),
     fault: drawStoreFault(dice),
   }));
-  often(0.3, 2, () => ({ kind: 'crash', at: sometime(), process: someone(), downMs: down(dice) }));
+  often(0.3, 2, () => ({
+    kind: 'crash',
+    at: sometime(),
+    process: someone(),
+    downMs: down(dice),
+    graceMs: dice.chance(0.3) ? dice.pick([0, 300, 2_000]) : null,
+  }));
   often(0.35, 2, () => ({
     kind: 'crash_point',
     process: someone(),
@@ -119,7 +125,7 @@ function down(dice: Dice): number {
 
 function drawStoreFault(dice: Dice): StoreFault {
   const silent = dice.chance(0.4);
-  switch (dice.below(6)) {
+  switch (dice.below(7)) {
     case 0:
     case 1:
       return { as: 'lost_reply', silent };
@@ -128,6 +134,8 @@ function drawStoreFault(dice: Dice): StoreFault {
     case 3:
       return { as: 'late', silent, byMs: dice.pick([5, 60, 300, 2_500]) };
     case 4:
+      return { as: 'repeated', byMs: dice.pick([1, 20]) };
+    case 5:
       return { as: 'slow', byMs: dice.pick([20, 120, 350]) };
     default:
       return { as: 'refused' };

@@ -73,7 +73,16 @@ export class Network {
         // An embedded store dies with its process: what was not yet applied never will be.
         if (this.#plan.store.embedded && !life.alive) return;
         if (fault?.as === 'late') request(ignore, ignore);
-        else if (fault?.as === 'lost_reply') request(breakDown, breakDown);
+        else if (fault?.as === 'repeated') {
+          request(ignore, ignore);
+          this.#scheduler.after(fault.byMs, () => {
+            if (this.#plan.store.embedded && !life.alive) return;
+            request(
+              (value) => back(() => resolve(value)),
+              (error) => back(() => reject(error)),
+            );
+          });
+        } else if (fault?.as === 'lost_reply') request(breakDown, breakDown);
         else {
           request(
             (value) => back(() => resolve(value)),

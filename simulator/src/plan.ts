@@ -87,6 +87,8 @@ export type StoreFault =
   | { readonly as: 'lost_request'; readonly silent: boolean }
   /** It is made after the caller has been told, or has concluded, that it failed. */
   | { readonly as: 'late'; readonly silent: boolean; readonly byMs: number }
+  /** Sent twice, as drivers do when they reconnect: it is the second time that is answered. */
+  | { readonly as: 'repeated'; readonly byMs: number }
   | { readonly as: 'slow'; readonly byMs: number }
   | { readonly as: 'refused' };
 
@@ -111,6 +113,8 @@ export type PlannedEvent =
       readonly at: number;
       readonly process: number;
       readonly downMs: number;
+      /** The engine is closed first, with this much time to finish what it can. */
+      readonly graceMs: number | null;
     }
   | {
       readonly kind: 'crash_point';

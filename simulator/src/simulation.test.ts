@@ -40,6 +40,8 @@ describe('simulated worlds', () => {
     ['[E12] effects that run unprotected', /an unprotected effect happens/, 1],
     ['[E14] steps', /effect step \d of fence/, 100],
     ['crashes at a crash point', /^at (before|after)-/, 30],
+    ['engines that are closed', /closes$/, 10],
+    ['requests that are sent twice', /: repeated$/, 30],
     ['other crashes', /dies$/, 60],
     ['pauses', /stands still/, 50],
     ['clocks that jump', /jumps by/, 30],

@@ -185,6 +185,19 @@ export class Simulation {
     this.scheduler.after(downMs, () => this.#start(process));
   }
 
+  /** An orderly end: the engine closes, and when it says that it has, or time is up, the process is gone. */
+  #shutDown(process: number, graceMs: number, downMs: number): void {
+    const running = this.running(process);
+    if (running === null) return;
+    const { life, engine } = running;
+    this.tell(`${life.token} closes`);
+    const end = () => {
+      if (life.alive) this.#crash(process, downMs);
+    };
+    life.deliver(() => void engine.close(graceMs).then(end));
+    this.scheduler.after(graceMs + 500, end);
+  }
+
   #diesAt(life: Life, name: string): boolean {
     if (this.scheduler.now >= this.plan.healAt) return false;
     const pass = (this.#passed[life.process] ?? 0) + 1;
@@ -211,7 +224,8 @@ export class Simulation {
         this.arrive(event);
         break;
       case 'crash':
-        this.#crash(event.process, event.downMs);
+        if (event.graceMs === null) this.#crash(event.process, event.downMs);
+        else this.#shutDown(event.process, event.graceMs, event.downMs);
         break;
       case 'pause':
         this.#pause(event);

@@ -79,7 +79,7 @@ export const CLAIMS: readonly Mutant[] = [
     edits: [
       inEngine(
         'execute-once.ts',
-        "if (found?.record?.owner !== record.owner || found.record.state !== 'pending') return found;",
+        'if (!isHeldBy(found, record.owner)) return found;',
         'if (found === null) return found;',
       ),
     ],
@@ -90,8 +90,8 @@ export const CLAIMS: readonly Mutant[] = [
     edits: [
       inEngine(
         'execute-once.ts',
-        ' || current.record.owner !== record.owner) return true;',
-        ') return true;',
+        'if (!isHeldBy(current, record.owner)) return true;',
+        "if (current?.record?.state !== 'pending') return true;",
       ),
     ],
   },

@@ -1,0 +1,20 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect, it } from 'vitest';
+
+const run = promisify(execFile);
+const command = fileURLToPath(new URL('../jobs-churn.ts', import.meta.url));
+const loader = new URL('../../../scripts/typescript.mjs', import.meta.url).href;
+
+/** The short form of `npm run churn:jobs`, in a process of its own: memory is what is measured. */
+it('[J9] memory stays flat while 300,000 keys pass through one gate', async () => {
+  const { stdout } = await run(process.execPath, [
+    ...['--conditions=onceward-source', '--import', loader],
+    ...[command, '--keys', '300000', '--max-entries', '10000'],
+  ]);
+  const growth = Number(/growth ([\d.]+)/.exec(stdout)?.[1]);
+  expect(growth, stdout).toBeLessThan(1.25);
+  const answered = [...stdout.matchAll(/(\d+) answered/g)].map(([, count]) => Number(count));
+  expect(Math.max(...answered)).toBeLessThanOrEqual(10_000);
+}, 300_000);
