@@ -16,6 +16,8 @@ const PACKAGES = {
   pgbouncer: 'pgbouncer',
   etcd: 'etcd-server',
   chromium: 'chromium',
+  prometheus: 'prometheus',
+  promtool: 'prometheus',
 } as const;
 
 export type Program = keyof typeof PACKAGES;

@@ -12,4 +12,5 @@ export {
   startPostgres,
   startPostgresCluster,
 } from './postgres.ts';
+export { type PrometheusOptions, type PrometheusServer, startPrometheus } from './prometheus.ts';
 export { type RedisOptions, type RedisServer, startRedis } from './redis.ts';

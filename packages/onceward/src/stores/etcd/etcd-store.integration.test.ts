@@ -24,7 +24,7 @@ for (const size of [1, 3] as const) {
       const cluster = clusters.get(size) as EtcdCluster;
       const prefix = `suite-${stores++}/`;
       const { endpoints } = cluster;
-      const openStore = () => openEtcdStore({ endpoints, prefix, timeoutMs: 5_000 });
+      const openStore = () => openEtcdStore({ endpoints, prefix, timeoutMs: 15_000 });
       let store: RecordStore = await openStore();
       return {
         store,

@@ -12,7 +12,6 @@ import { openPostgresStore } from './index.ts';
 
 let server: PostgresServer;
 let bouncer: PgBouncer;
-let databases = 0;
 
 beforeAll(async () => {
   server = await startPostgres();
@@ -26,19 +25,18 @@ afterAll(async () => {
 storeSuite({
   name: 'postgres behind a pooler in transaction mode',
   histories: 15,
+  timeoutMs: 60_000,
   skip: { 'survives-kill': 'the server behind the pooler is killed in the suite without one' },
   async open() {
-    const name = `pooled_${databases++}`;
     const admin = new pg.Client({ connectionString: server.url });
     await admin.connect();
-    await admin.query(`create database ${name}`);
+    await admin.query('drop schema if exists onceward cascade');
     await admin.end();
-    const connectionString = bouncer.url.replace(/postgres$/, name);
     let pool: pg.Pool;
     const openStore = () => {
-      pool = new pg.Pool({ connectionString });
+      pool = new pg.Pool({ connectionString: bouncer.url });
       pool.on('error', () => {});
-      return openPostgresStore({ pool, notifications: false, connections: 2 });
+      return openPostgresStore({ pool, notifications: false, connections: 2, timeoutMs: 15_000 });
     };
     let store: RecordStore = await openStore();
     const close = async () => {

@@ -24,9 +24,11 @@ let stores = 0;
 function suiteOn(name: string, at: () => RedisServer, makeClient: (port: number) => RedisClient) {
   storeSuite({
     name,
+    timeoutMs: 60_000,
     async open() {
       const prefix = `suite-${stores++}:`;
-      const openStore = () => openRedisStore({ client: makeClient(at().port), prefix });
+      const openStore = () =>
+        openRedisStore({ client: makeClient(at().port), prefix, timeoutMs: 15_000 });
       let store: RecordStore = await openStore();
       return {
         store,

@@ -110,8 +110,9 @@ function threadOf(start: WorkerStart): ConstructorParameters<typeof Worker> {
   if (!import.meta.url.endsWith('.ts')) {
     return [new URL('./sqlite-worker.js', import.meta.url), { workerData: start }];
   }
-  const file = JSON.stringify(new URL('./sqlite-worker.ts', import.meta.url).href);
-  const code = `import('tsx/esm/api').then(({ register }) => (register(), import(${file})))`;
+  const loader = import.meta.resolve('tsx/esm/api');
+  const file = new URL('./sqlite-worker.ts', import.meta.url).href;
+  const code = `import('${loader}').then(({ register }) => (register(), import('${file}')))`;
   return [code, { workerData: start, eval: true }];
 }
 

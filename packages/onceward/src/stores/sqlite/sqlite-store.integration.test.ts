@@ -31,15 +31,16 @@ async function hasNodeSqlite(): Promise<boolean> {
 function suiteInThread(driver: SqliteDriver): void {
   storeSuite({
     name: `sqlite in a thread through ${driver}`,
+    timeoutMs: 60_000,
     skip: { 'survives-kill': 'killed with its process in processes.integration.test.ts' },
     async open() {
       const path = newFile();
-      let store: RecordStore = await openSqliteStore({ path, driver });
+      let store: RecordStore = await openSqliteStore({ path, driver, timeoutMs: 15_000 });
       return {
         store,
         async reopen() {
           await store.close();
-          store = await openSqliteStore({ path, driver });
+          store = await openSqliteStore({ path, driver, timeoutMs: 15_000 });
           return store;
         },
         close: () => store.close(),
@@ -53,18 +54,19 @@ if (await hasNodeSqlite()) suiteInThread('node:sqlite');
 
 storeSuite({
   name: 'sqlite on a connection that was given',
+  timeoutMs: 60_000,
   skip: { 'survives-kill': 'killed with its process in processes.integration.test.ts' },
   async open() {
     const path = newFile();
     let database = openHandle(path);
-    let store: RecordStore = await openSqliteStore({ database });
+    let store: RecordStore = await openSqliteStore({ database, timeoutMs: 15_000 });
     return {
       store,
       async reopen() {
         await store.close();
         database.close();
         database = openHandle(path);
-        store = await openSqliteStore({ database });
+        store = await openSqliteStore({ database, timeoutMs: 15_000 });
         return store;
       },
       async close() {
@@ -80,7 +82,7 @@ describe('sqlite promises only what its settings prove', () => {
     const database = new Database(newFile()) as unknown as SqliteDatabase;
     database.prepare('pragma journal_mode = wal').all();
     database.prepare('pragma synchronous = normal').all();
-    const store = await openSqliteStore({ database });
+    const store = await openSqliteStore({ database, timeoutMs: 15_000 });
     expect(store.traits.durability).toBe('process');
     expect(store.findings.find((one) => one.setting === 'synchronous')?.says).toContain('full');
     const refusal = openSqliteStore({ database, durability: 'machine' });
