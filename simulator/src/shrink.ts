@@ -12,6 +12,7 @@ const MOST_RUNS = 400;
 export async function shrink(plan: Plan): Promise<Simulation> {
   let best = await runPlan(plan);
   const rule = best.violation?.rule;
+  if (rule === undefined) return best;
   let runs = 1;
   const without = async (events: readonly PlannedEvent[]): Promise<boolean> => {
     runs += 1;
