@@ -316,6 +316,28 @@ describe('outbox', () => {
     expect(server.requests).toHaveLength(1);
   });
 
+  it('[C5] a storage that fails while the circuit is tried again does not shut the server out', async () => {
+    let failing = false;
+    const flaky: OutboxStorage = {
+      ...storage,
+      swap: async (changes) => {
+        if (failing) throw new Error('the disk is gone');
+        return storage.swap(changes);
+      },
+    };
+    const breaker = { failures: 1, windowMs: 60_000, openMs: 10_000 };
+    const outbox = life({ storage: flaky, breaker, retry: { maxAttempts: 1 } });
+    server.refuseNext(500);
+    await outbox.enqueue(order('opens the circuit'));
+    await pass(10);
+    const { id } = await outbox.enqueue(order('a'));
+    failing = true;
+    await pass(15_000);
+    failing = false;
+    await pass(5 * 60_000);
+    expect(await outbox.find(id)).toMatchObject({ state: 'done' });
+  });
+
   it('[C4] a clock that is set back does not make it wait for ever', async () => {
     server.refuseNext(503);
     const outbox = life();
