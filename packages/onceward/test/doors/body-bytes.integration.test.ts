@@ -1,0 +1,170 @@
+import { createServer } from 'node:http';
+import { connect } from 'node:net';
+import express from 'express';
+import Fastify from 'fastify';
+import { afterEach, expect, it } from 'vitest';
+import { idempotency as expressDoor } from '../../src/doors/express.ts';
+import { idempotency as fastifyDoor } from '../../src/doors/fastify.ts';
+import { withIdempotency as withFetch } from '../../src/doors/fetch.ts';
+import { memoryStore } from '../../src/stores/memory/index.ts';
+import { DoorClient } from '../../src/testing/door-client.ts';
+import { listenOn } from '../../src/testing/door-listening.ts';
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+const options = () =>
+  ({
+    store: memoryStore(),
+    scopeFrom: () => 'ada',
+    effect: { kind: 'external', onLapse: 'in_doubt' },
+  }) as const;
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function clientOf(app: express.Express): Promise<DoorClient> {
+  const door = await listenOn(createServer(app));
+  const client = new DoorClient(door.url);
+  closing.push(() => client.close(), door.close);
+  return client;
+}
+
+/** Echoes the length of what the handler was given to read. */
+function echo(app: express.Express, calls: number[]): void {
+  app.post('/orders', (request, response) => {
+    let length = 0;
+    request.on('data', (chunk: Buffer) => {
+      length += chunk.length;
+    });
+    request.on('end', () => {
+      calls.push(length);
+      response.json({ length });
+    });
+  });
+}
+
+it('[H13] the bytes are seen before a parser, however late the door is reached, and none is lost', async () => {
+  const app = express();
+  const calls: number[] = [];
+  app.use(async (_request, _response, next) => {
+    await sleep(50);
+    next();
+  });
+  app.use(expressDoor(options()));
+  echo(app, calls);
+  const client = await clientOf(app);
+  for (const length of [1, 1_000, 70_000, 1_048_576]) {
+    const body = Buffer.alloc(length, 'a');
+    const key = `key-${length}`;
+    expect((await client.send({ key, body })).json()).toEqual({ length });
+    expect((await client.send({ key, body })).headers['idempotency-replayed']).toBe('true');
+    body[length - 1] = 98;
+    expect((await client.send({ key, body })).status).toBe(422);
+  }
+  expect(calls).toEqual([1, 1_000, 70_000, 1_048_576]);
+});
+
+it('[H13] a body that a parser has consumed is compared by its value', async () => {
+  const app = express();
+  let runs = 0;
+  app.use(express.json());
+  app.use(expressDoor(options()));
+  app.post('/orders', (_request, response) => {
+    runs += 1;
+    response.json({ runs });
+  });
+  const client = await clientOf(app);
+  await client.send({ key: 'one', body: '{"a":1}' });
+  expect((await client.send({ key: 'one', body: '{ "a": 1 }' })).json()).toEqual({ runs: 1 });
+  expect((await client.send({ key: 'one', body: '{"a":2}' })).status).toBe(422);
+});
+
+it('a body longer than is compared is refused before anything runs', async () => {
+  const app = express();
+  const calls: number[] = [];
+  app.use(expressDoor({ ...options(), maxBodyBytes: 1_000 }));
+  echo(app, calls);
+  const client = await clientOf(app);
+  const chunked = { 'transfer-encoding': 'chunked', 'content-length': [] };
+  for (const headers of [{}, chunked]) {
+    const reply = await client.send({ key: 'one', body: Buffer.alloc(1_001, 'a'), headers });
+    expect(reply.status).toBe(413);
+    expect(reply.json().type).toMatch(/\/body-too-large$/);
+  }
+  expect(calls).toEqual([]);
+  const web = withFetch(() => new Response('ran'), { ...options(), maxBodyBytes: 10 });
+  const body = new ReadableStream({
+    start(controller) {
+      controller.enqueue(Buffer.alloc(20));
+      controller.close();
+    },
+  });
+  const headers = { 'idempotency-key': 'one' };
+  const init = { method: 'POST', headers, body, duplex: 'half' };
+  expect((await web(new Request('http://localhost/', init as RequestInit))).status).toBe(413);
+});
+
+it('a caller who leaves in the middle of its body runs nothing', async () => {
+  const app = express();
+  const calls: number[] = [];
+  app.use(expressDoor(options()));
+  echo(app, calls);
+  const door = await listenOn(createServer(app));
+  closing.push(door.close);
+  const socket = connect(Number(new URL(door.url).port), '127.0.0.1');
+  socket.write(
+    'POST /orders HTTP/1.1\r\nhost: x\r\nidempotency-key: one\r\ncontent-length: 100\r\n\r\nhalf',
+  );
+  await sleep(50);
+  socket.destroy();
+  await sleep(50);
+  expect(calls).toEqual([]);
+});
+
+it('[H13] Fastify compares raw bytes, also of bodies that the handler reads itself', async () => {
+  const app = Fastify();
+  closing.push(() => app.close());
+  app.addHook('onRequest', async () => {
+    await sleep(20);
+  });
+  await app.register(fastifyDoor, options());
+  app.addContentTypeParser('application/x-stream', (_request, _payload, done) => done(null));
+  app.post('/orders', async (request) => {
+    let length = 0;
+    if (request.body === undefined) {
+      for await (const chunk of request.raw) length += (chunk as Buffer).length;
+    }
+    return { length };
+  });
+  const url = await app.listen({ port: 0, host: '127.0.0.1' });
+  const client = new DoorClient(url);
+  closing.push(() => client.close());
+  const headers = { 'content-type': 'application/x-stream' };
+  const body = Buffer.alloc(300_000, 'a');
+  expect((await client.send({ key: 'one', body, headers })).json()).toEqual({ length: 300_000 });
+  expect((await client.send({ key: 'one', body, headers })).json()).toEqual({ length: 300_000 });
+  body[0] = 98;
+  expect((await client.send({ key: 'one', body, headers })).status).toBe(422);
+  await client.send({ key: 'two', body: '{"n":12345678901234567890}' });
+  expect((await client.send({ key: 'two', body: '{"n":12345678901234567891}' })).status).toBe(422);
+});
+
+it('[H14] Fastify requests that are injected are protected too', async () => {
+  const app = Fastify();
+  closing.push(() => app.close());
+  let runs = 0;
+  await app.register(fastifyDoor, options());
+  app.post('/orders', async () => ({ runs: ++runs }));
+  const request = {
+    method: 'POST',
+    url: '/orders',
+    headers: { 'idempotency-key': 'one' },
+    payload: { item: 'widget' },
+  } as const;
+  expect((await app.inject(request)).json()).toEqual({ runs: 1 });
+  const replay = await app.inject(request);
+  expect(replay.json()).toEqual({ runs: 1 });
+  expect(replay.headers['idempotency-replayed']).toBe('true');
+});

@@ -1,0 +1,50 @@
+import { createServer } from 'node:http';
+import express from 'express';
+import Database from 'libsql';
+import { afterEach, expect, it } from 'vitest';
+import { idempotency } from '../../src/doors/express.ts';
+import {
+  openSqliteStore,
+  type SqliteDatabase,
+  transactionsOn,
+} from '../../src/stores/sqlite/index.ts';
+import { DoorClient } from '../../src/testing/door-client.ts';
+import { listenOn } from '../../src/testing/door-listening.ts';
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+it('[E7] an effect of kind transaction commits with its record, or not at all', async () => {
+  const database = new Database(':memory:') as unknown as SqliteDatabase;
+  database.exec('create table orders (id integer primary key)');
+  const store = await openSqliteStore({ database });
+  const app = express();
+  app.use(
+    idempotency({
+      store,
+      scopeFrom: () => 'ada',
+      effect: { kind: 'transaction', transact: transactionsOn(database) },
+    }),
+  );
+  app.post('/orders', (request, response) => {
+    const tx = request.idempotency?.transaction as SqliteDatabase;
+    tx.exec('insert into orders default values');
+    response.status(request.query.fail === '1' ? 500 : 201).json({ done: true });
+  });
+  const door = await listenOn(createServer(app));
+  const client = new DoorClient(door.url);
+  closing.push(
+    () => client.close(),
+    door.close,
+    () => store.close(),
+  );
+  const count = () => database.prepare('select count(*) as n from orders').all()[0];
+
+  expect((await client.send({ path: '/orders?fail=1', key: 'a' })).status).toBe(500);
+  expect(count()).toEqual({ n: 0 });
+  expect((await client.send({ key: 'b' })).status).toBe(201);
+  expect((await client.send({ key: 'b' })).headers['idempotency-replayed']).toBe('true');
+  expect(count()).toEqual({ n: 1 });
+});
