@@ -77,7 +77,7 @@ export function verifyTransaction(
   const top = climb(hash('T', transaction), position, count, path);
   if (top === null) return no('the path does not fit the position');
   if (hash('X', `${count}:${top}`) !== header.transactions) return no('the hashes do not meet');
-  return yes(JSON.parse(transaction));
+  return parse(transaction);
 }
 
 /** What a row holds after a block, `undefined` if the ledger has no such row. */
@@ -94,8 +94,10 @@ export function verifyRow(
   if (top === null) return no('the path does not fit the row');
   if (hash('R', `${bucketCount}:${top}`) !== parts.rows) return no('the hashes do not meet');
   if (!isStateOf(header, parts)) return no('the parts are not those of the block');
-  const rows = JSON.parse(bucket) as [string, unknown][];
-  return yes(rows.find(([key]) => key === row)?.[1]);
+  const rows = parse<[string, unknown][]>(bucket);
+  if (!rows.ok) return rows;
+  const found = rows.value.filter(([key]) => key === row);
+  return found.length > 1 ? no('the row is there twice') : yes(found[0]?.[1]);
 }
 
 /** An account as it is after a block. */
@@ -107,6 +109,7 @@ export function verifyAccount(
 ): Verdict<AccountRecord> {
   const { accountCount, leaf, path } = proof;
   if (accountCount !== parts.accountCount) return no('the proof is about other accounts');
+  if (!(Number.isInteger(number) && number >= 0 && number < accountCount)) return no('no account');
   const index = Math.floor(number / LEAF_ACCOUNTS);
   const leaves = Math.ceil(accountCount / LEAF_ACCOUNTS);
   const held = Math.min(LEAF_ACCOUNTS, accountCount - index * LEAF_ACCOUNTS);
@@ -176,6 +179,14 @@ function fromHex(hex: string): Uint8Array {
     bytes[at] = Number.parseInt(hex.slice(2 * at, 2 * at + 2), 16);
   }
   return bytes;
+}
+
+function parse<T>(text: string): Verdict<T> {
+  try {
+    return yes(JSON.parse(text) as T);
+  } catch {
+    return no('what was proven is not JSON');
+  }
 }
 
 function yes<T>(value: T): Verdict<T> {
