@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createOnceward, nodeWorld } from 'onceward';
 import { builtInTypes, Gate, JobManager, jobWindows, submissionOf } from 'onceward/jobs';
 import { memoryStore } from 'onceward/memory';
@@ -69,6 +70,8 @@ export async function churn(options: ChurnOptions): Promise<Sample[]> {
       const answer = await gate.submit(asked);
       if (answer.status !== 'committed') throw new Error(`${key} was ${JSON.stringify(answer)}`);
       if (due) await sample();
+      // A store in memory answers within the turn; timers need one of their own, as they have wherever there is a network.
+      await nextTurn();
     }
   };
   await Promise.all(Array.from({ length: IN_FLIGHT }, client));

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
-const START_LIMIT_MS = 60_000;
+const START_LIMIT_MS = 240_000;
 
 /** Something that is killed and comes back. */
 export interface Victim {
