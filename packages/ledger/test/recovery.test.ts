@@ -1,0 +1,159 @@
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type LedgerOptions, openLedger } from '../src/open-ledger.ts';
+import { LmdbHome } from '../src/state/lmdb-home.ts';
+import {
+  CALLER,
+  makeAccounts,
+  makeFolder,
+  type TestClock,
+  type TestLedger,
+  testClock,
+  text,
+  transferBody,
+  uuid,
+} from './manual-ledger.ts';
+
+const HOUR = 3_600_000;
+
+let folder: Awaited<ReturnType<typeof makeFolder>>;
+let world: TestClock;
+let ledger: TestLedger;
+
+beforeEach(async () => {
+  folder = await makeFolder();
+  world = testClock();
+  ledger = await openAgain();
+});
+
+afterEach(async () => {
+  await ledger.close();
+  await folder.remove();
+});
+
+function openAgain(options: LedgerOptions = {}): Promise<TestLedger> {
+  return openLedger({ directory: folder.path, world, ...options });
+}
+
+async function reopen(options: LedgerOptions = {}): Promise<void> {
+  await ledger.close();
+  ledger = await openAgain(options);
+}
+
+async function pay(count: number, name: string): Promise<void> {
+  const body = transferBody({ from: 'acct_0', to: 'acct_1', amount: 1 });
+  for (let n = 0; n < count; n += 1) {
+    const result = await ledger.transact(CALLER, `${name}-${n}`, body);
+    if (!result.ok) throw new Error(result.message);
+  }
+}
+
+describe('a ledger on disk', () => {
+  it('[L8] is the same after a clean restart, with nothing to replay', async () => {
+    await makeAccounts(ledger, 300);
+    await pay(20, 'a');
+    const organization = await ledger.createOrganization(CALLER, { name: 'acme' });
+    if (!organization.ok) throw new Error(organization.message);
+    const scope = { organization: organization.id };
+    const operations = [{ setEntity: { key: 'a', value: text('1') } }];
+    await ledger.write(CALLER, { ...scope, clientId: 'c', idempotencyKey: uuid(1), operations });
+    const tip = ledger.getTip();
+    await reopen();
+    expect(ledger.opening).toMatchObject({ replayedEntries: 0, rebuiltBecause: null, term: 2 });
+    expect(ledger.getTip().header).toMatchObject({ previous: tip.hash, state: tip.header.state });
+    expect(ledger.reads.account('acct_1')?.balance).toBe(20n);
+    expect(ledger.reads.entity(scope, 'a')).toMatchObject({ version: 1 });
+    expect(ledger.reads.clientState(scope, 'c')).toBe(1n);
+    const body = transferBody({ from: 'acct_0', to: 'acct_1', amount: 1 });
+    expect(await ledger.transact(CALLER, 'a-3', body)).toMatchObject({ layer: 'database' });
+    expect(await ledger.integrity()).toMatchObject({ ok: true });
+  });
+
+  it('keeps other openers out while it lives', async () => {
+    await expect(openAgain()).rejects.toMatchObject({ code: 'ONCE_STORE_LOCKED' });
+    await pay(0, 'a');
+    expect(await ledger.createAccount(CALLER, { category: 'A', asset: 'B' })).toMatchObject({
+      ok: true,
+    });
+  });
+
+  it('rebuilds a damaged state from its log', async () => {
+    await makeAccounts(ledger, 2);
+    await pay(10, 'a');
+    await ledger.close();
+    await damageAccounts();
+    ledger = await openAgain();
+    expect(ledger.opening.rebuiltBecause).toMatch(/does not match the state root/);
+    expect(ledger.reads.account('acct_1')?.balance).toBe(10n);
+    expect(await ledger.integrity()).toMatchObject({ ok: true });
+  });
+
+  it('rebuilds a damaged state from its snapshot once the log before it is gone', async () => {
+    const options = { checkpointBytes: 1, snapshotBytes: 1, idempotencyTtlMs: 1 };
+    await reopen(options);
+    await makeAccounts(ledger, 2);
+    await pay(10, 'a');
+    await ledger.checkpoint();
+    await pay(5, 'b');
+    await reopen({ snapshotBytes: 2 ** 40 });
+    await pay(5, 'c');
+    await ledger.close();
+    await damageAccounts();
+    ledger = await openAgain();
+    expect(ledger.opening.rebuiltBecause).toMatch(/does not match the state root/);
+    expect(ledger.opening.replayedEntries).toBeLessThan(15);
+    expect(ledger.reads.account('acct_1')?.balance).toBe(20n);
+    expect(await ledger.integrity()).toMatchObject({ ok: true });
+  });
+
+  it('[S9] drops old blocks, and reads and verifies what it keeps', async () => {
+    await reopen({ historyBlocks: 10, idempotencyTtlMs: HOUR });
+    await makeAccounts(ledger, 2);
+    await pay(30, 'a');
+    await ledger.checkpoint();
+    expect(ledger.firstBlock).toBe(1);
+    world.advance(HOUR);
+    await pay(30, 'b');
+    await ledger.checkpoint();
+    expect(ledger.firstBlock).toBeGreaterThan(30);
+    expect(await ledger.integrity()).toMatchObject({
+      ok: true,
+      chain: { first: ledger.firstBlock },
+    });
+    const page = ledger.history.accountEntries('acct_1', null, 500);
+    expect(page).toMatchObject({ ok: true, value: { isTrimmed: true } });
+    expect(ledger.history.transaction('tx_3_0')).toBeUndefined();
+    await reopen({ historyBlocks: 10 });
+    expect(await ledger.verify()).toMatchObject({ ok: true });
+    const body = transferBody({ from: 'acct_0', to: 'acct_1', amount: 1 });
+    expect(await ledger.transact(CALLER, 'b-3', body)).toMatchObject({ layer: 'database' });
+  });
+
+  it('refuses a request after it has been closed', async () => {
+    await makeAccounts(ledger, 2);
+    await ledger.close();
+    await expect(pay(1, 'late')).rejects.toMatchObject({
+      code: 'ONCE_STORE_FAILED',
+      applied: 'no',
+    });
+  });
+});
+
+/** Changes a balance behind the ledger's back. */
+async function damageAccounts(): Promise<void> {
+  const home = await LmdbHome.open(join(folder.path, 'state'));
+  const meta = home.meta();
+  const [page] = [...home.accountPages()].map((bytes) => Buffer.from(bytes));
+  if (meta === undefined || page === undefined) throw new Error('nothing was saved');
+  page[40] = (page[40] as number) ^ 1;
+  await home.save({
+    meta,
+    accountPages: new Map([[0, page]]),
+    rowPages: new Map(),
+    keyRuns: [],
+    keysSince: 0,
+    blocks: new Map(),
+    firstBlock: 0,
+  });
+  await home.close();
+}
