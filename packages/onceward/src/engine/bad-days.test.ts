@@ -6,7 +6,7 @@ import { sharedStore } from '../testing/troubled-store.ts';
 import { OutcomeUnknown } from './attempt.ts';
 import { Engine } from './engine.ts';
 import { StoreError } from './errors.ts';
-import type { Operation, Settlement } from './operation.ts';
+import type { Attempt, Operation, Settlement } from './operation.ts';
 import type { Policy } from './policy.ts';
 import { profiles } from './profiles.ts';
 import type { NextRecord, RecordStore, SwapResult } from './record-store.ts';
@@ -233,6 +233,26 @@ describe('a bad day', () => {
     });
     const elsewhere = { ...operationOf('in_doubt'), id: { scope: 'tenant-1', key: 'key-2' } };
     expect(await engine().reserve(elsewhere)).toMatchObject({ decision: 'claimed' });
+  });
+
+  it('[E14] steps outlive a reservation that was doubted and then given back', async () => {
+    const world = manualWorld();
+    const { engine } = meddledStore(world);
+    const operation = operationOf('in_doubt');
+    const ran: string[] = [];
+    const walk = (name: string) => async (attempt: Attempt) => {
+      await attempt.step('charge', async () => ran.push(name));
+      return { as: 'released' } as const;
+    };
+    await engine().execute(operation, walk('first'));
+    const reserved = await engine().reserve(operation);
+    if (reserved.decision !== 'claimed') throw new Error('the key should have been free');
+    await world.advance(operation.policy.leaseMs + 1);
+    await engine().sweep();
+    expect((await engine().read(id))?.state).toBe('in_doubt');
+    await engine().writeFenced(id, reserved.fence, operation.policy, { as: 'released' });
+    await engine().execute(operation, walk('second'));
+    expect(ran).toEqual(['first']);
   });
 
   it('[E11] a scan that is never answered does not end the sweeping', async () => {

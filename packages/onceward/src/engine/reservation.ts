@@ -176,10 +176,14 @@ export async function writeFenced(
 }
 
 /** A reserved attempt that was put in doubt and speaks up again is pending once more. */
-function revived(record: PendingRecord | InDoubtRecord, policy: Policy): PendingRecord {
+function revived(
+  record: PendingRecord | InDoubtRecord,
+  policy: Policy,
+  now: EpochMs,
+): PendingRecord {
   if (record.state === 'pending') return record;
   const { reason: _reason, since: _since, ...kept } = record;
-  const keepUntil = policy.keepCommittedMs;
+  const keepUntil = now + policy.keepCommittedMs;
   return { ...kept, state: 'pending', leaseUntil: 1, onLapse: 'in_doubt', keepUntil };
 }
 
@@ -190,8 +194,8 @@ async function nextRecord(
   policy: Policy,
   change: FencedChange,
 ): Promise<PendingRecord | SettledRecord | null> {
-  const held = revived(record, policy);
   const now = parts.world.now();
+  const held = revived(record, policy, now);
   if (change.as === 'renewed') return renewRecord(held, fence, held.steps, policy, now);
   if (change.as === 'released') return releaseRecord(held, fence);
   const kept = await packOutcome(parts, change.outcome, policy.packAboveBytes);
