@@ -158,9 +158,13 @@ function drawScript(dice: Dice, operation: OperationPlan): EffectScript {
     afterMs: Math.round(long * (1 - cut)),
     detached: dice.chance(0.4),
     ending: drawEnding(dice, onThrow),
-    steps: operation.style === 'execute' && dice.chance(0.3) ? dice.between(1, 3) : 0,
+    steps: takesSteps(operation) && dice.chance(0.3) ? dice.between(1, 3) : 0,
     outcomeBytes: dice.chance(0.1) ? dice.pick([150, 299, 1_000]) : dice.below(40),
   };
+}
+
+function takesSteps({ style }: OperationPlan): boolean {
+  return style === 'execute' || style === 'mixed';
 }
 
 function drawEnding(dice: Dice, onThrow: Policy['onThrow']): Ending {

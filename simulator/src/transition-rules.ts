@@ -1,9 +1,13 @@
 import type { OperationRecord } from 'onceward';
 import type { AttemptFact, CaseFile } from './case-file.ts';
+import { EPOCH } from './life.ts';
 import type { Kept, Write } from './record-table.ts';
 
 type Pending = Extract<OperationRecord, { state: 'pending' }>;
 type Settled = Extract<OperationRecord, { settledAt: number }>;
+
+/** No clock of any process has ever been as far back as this. */
+const LONG_AGO = EPOCH - 86_400_000;
 
 /** What the rules have to know beside the write itself. */
 export interface Circumstances {
@@ -24,6 +28,9 @@ export interface Circumstances {
 export function judgeWrite(file: CaseFile, write: Write, now: Circumstances): string | null {
   const { before, after } = write;
   if (write.revision <= file.lastRevision) return 'a revision was issued that does not rise';
+  if (after !== null && 'keepUntil' in after.record && after.record.keepUntil < LONG_AGO) {
+    return 'a record is kept until a time long gone';
+  }
   if (before === null) return after === null ? null : judgeBirth(after);
   if (before.corrupted) return judgeSpoilt(file, write, before, now);
   switch (before.record.state) {
