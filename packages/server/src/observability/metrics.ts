@@ -1,4 +1,4 @@
-import type { Engine } from 'onceward';
+import type { Engine, StoreCount } from 'onceward';
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
 import { countEvents } from './event-counts.ts';
 import { type Instruments, instrumentsOf } from './instruments.ts';
@@ -83,17 +83,36 @@ function watchMemory(make: Instruments, registry: Registry, engine: Engine): voi
   });
 }
 
+/** Three gauges and one question to the store: all of them are collected at the same time. */
 function watchStore(make: Instruments, engine: Engine): void {
-  const inDoubt = make.gauge('in_doubt', 'Operations of which nobody knows whether they happened.');
-  const up = make.gauge('store_up', 'Whether the store answered when this was scraped.');
-  make.gauge('records', 'Records in the store, by state.', ['state'], async (self) => {
-    const count = await engine.count().catch(() => null);
-    up.set(count === null ? 0 : 1);
-    self.reset();
+  let asked: Promise<StoreCount | null> | null = null;
+  const ask = () => {
+    asked ??= engine.count().then(
+      (count) => {
+        asked = null;
+        return count;
+      },
+      () => {
+        asked = null;
+        return null;
+      },
+    );
+    return asked;
+  };
+  make.gauge('store_up', 'Whether the store answered when this was scraped.', [], async (self) => {
+    self.set((await ask()) === null ? 0 : 1);
+  });
+  const doubtful = 'Operations of which nobody knows whether they happened.';
+  make.gauge('in_doubt', doubtful, [], async (self) => {
+    const count = await ask();
     // No number is better than an old one.
-    inDoubt.remove();
+    if (count === null) self.remove();
+    else self.set(count.in_doubt);
+  });
+  make.gauge('records', 'Records in the store, by state.', ['state'], async (self) => {
+    const count = await ask();
+    self.reset();
     if (count === null) return;
     for (const state of STATES) self.set({ state }, count[state]);
-    inDoubt.set(count.in_doubt);
   });
 }
