@@ -23,7 +23,7 @@ import {
   renewRecord,
   settleRecord,
 } from './transitions.ts';
-import type { EpochMs } from './units.ts';
+import type { DurationMs, EpochMs } from './units.ts';
 import { waitForChange } from './wait.ts';
 
 /**
@@ -51,8 +51,22 @@ export async function reserve(
   parts: EngineParts,
   operation: Omit<Operation, 'signal' | 'probe'>,
 ): Promise<ReserveResult> {
-  const { id, policy } = operation;
   const arrivedAt = parts.world.elapsed();
+  const result = await claimOrLearn(parts, operation, arrivedAt);
+  const { id } = operation;
+  const waitedMs = parts.world.elapsed() - arrivedAt;
+  if (result.decision === 'mismatch') parts.observe({ type: 'mismatch', id });
+  if (result.decision === 'in_doubt') parts.observe({ type: 'refused_in_doubt', id });
+  if (result.decision === 'in_progress') parts.observe({ type: 'in_progress', id, waitedMs });
+  return result;
+}
+
+async function claimOrLearn(
+  parts: EngineParts,
+  operation: Omit<Operation, 'signal' | 'probe'>,
+  arrivedAt: DurationMs,
+): Promise<ReserveResult> {
+  const { id, policy } = operation;
   const known = parts.near.answer(id, earlier(parts.time()));
   if (known !== undefined) {
     if (known.fingerprint !== operation.fingerprint) return { decision: 'mismatch' };

@@ -88,6 +88,7 @@ export class Gateway {
       route: matched.route,
       contentType: request.headers['content-type'],
       keyLines: nodeKeyLines(request),
+      attach: ignoreContext,
     });
     if (admission?.refusal) {
       refuseBody(request, response);
@@ -153,6 +154,9 @@ export class Gateway {
     this.#program.metrics.timeRequest(method, 'upstream', response.statusCode, seconds);
   }
 }
+
+/** The handler is the upstream, which looks for nothing on our request. */
+function ignoreContext(): void {}
 
 function forwardable(body: Exclude<ReadBody, { kind: 'gone' }>): Uint8Array | Readable {
   return body.kind === 'whole' ? body.bytes : Readable.from(resumed(body), { objectMode: false });
