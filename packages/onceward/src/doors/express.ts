@@ -13,7 +13,7 @@ export { type HttpOptions, type IdempotencyContext, keepRawBody } from '../http/
 
 declare module 'express-serve-static-core' {
   interface Request {
-    /** Set while a protected handler runs. */
+    /** Set for a protected handler, and on a replay for whoever looks on. */
     idempotency?: IdempotencyContext | undefined;
   }
 }
@@ -33,11 +33,7 @@ export function idempotency(options: HttpOptions<Request>): RequestHandler {
       next();
       return;
     }
-    const begin = (context: IdempotencyContext | null) => {
-      request.idempotency = context ?? undefined;
-      next();
-    };
-    serveNode(guard, admission, request, response, begin).catch(next);
+    serveNode(guard, admission, request, response, () => next()).catch(next);
   };
 }
 
@@ -50,7 +46,12 @@ function factsOf(request: Request): RequestFacts<Request> {
     route: routeOf(request) ?? pathOf(target),
     contentType: request.headers['content-type'],
     keyLines: nodeKeyLines(request),
+    attach,
   };
+}
+
+function attach(request: Request, context: IdempotencyContext): void {
+  request.idempotency = context;
 }
 
 /** The path of the route as it was written, which is known only to a middleware of the route itself. */

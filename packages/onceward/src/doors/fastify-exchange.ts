@@ -58,10 +58,7 @@ export class FastifyExchange implements Exchange {
   run(context: IdempotencyContext | null): Promise<Captured> {
     const reply = this.#reply!;
     this.#hasRun = true;
-    if (context !== null) {
-      this.#admission.facts.request.idempotency = context;
-      reply.header('idempotency-replayed', 'false');
-    }
+    if (context !== null) reply.header('idempotency-replayed', 'false');
     return new Promise((resolve) => {
       this.#report = resolve;
       reply.raw.once('close', () => this.#closed());

@@ -14,7 +14,7 @@ const RUN = Symbol('onceward.run');
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set while a protected handler runs. */
+    /** Set for a protected handler, and on a replay for whoever looks on. */
     idempotency: IdempotencyContext | null;
     [RUN]: FastifyExchange | null;
   }
@@ -68,8 +68,13 @@ function admit(base: HttpGuard<FastifyRequest>, request: FastifyRequest): Fastif
     route: url,
     contentType: request.headers['content-type'],
     keyLines: nodeKeyLines(request.raw),
+    attach,
   });
   return admission === null ? null : new FastifyExchange(guard, admission);
+}
+
+function attach(request: FastifyRequest, context: IdempotencyContext): void {
+  request.idempotency = context;
 }
 
 const plugin = Object.assign(idempotency, {

@@ -25,6 +25,10 @@ export function idempotencyOf(request: Request): IdempotencyContext | undefined 
   return contexts.get(request);
 }
 
+function attach(request: Request, context: IdempotencyContext): void {
+  contexts.set(request, context);
+}
+
 /**
  * Makes a fetch handler idempotent, whatever serves it. What follows the request is handed through.
  *
@@ -44,14 +48,14 @@ export function withIdempotency<R extends Request, Rest extends readonly unknown
       route: options.route ?? pathOf(target),
       contentType: request.headers.get('content-type') ?? undefined,
       keyLines: webKeyLines(request.headers),
+      attach,
     });
     if (admission === null) return handler(request, ...rest);
     if (admission.refusal !== null) return toResponse(admission.refusal);
     const body = await webBody(request, guard.settings.maxBodyBytes);
-    const exchange = new WebExchange(request.signal, guard.settings, (context) => {
-      if (context !== null) contexts.set(request, context);
-      return handler(request, ...rest);
-    });
+    const exchange = new WebExchange(request.signal, guard.settings, () =>
+      handler(request, ...rest),
+    );
     return exchange.respond(() => guard.protect(admission, body, exchange));
   };
 }

@@ -17,7 +17,7 @@ export type { HttpOptions, IdempotencyContext } from '../http/index.ts';
 
 /** Tells Hono's types of `c.get('idempotency')`. */
 export interface IdempotencyVariables {
-  /** Set while a protected handler runs. */
+  /** Set for a protected handler, and on a replay for whoever looks on. */
   idempotency: IdempotencyContext | undefined;
 }
 
@@ -40,12 +40,12 @@ export function idempotency(options: HttpOptions<Context>): MiddlewareHandler<En
       route: routeOf(c) ?? pathOf(target),
       contentType: request.headers.get('content-type') ?? undefined,
       keyLines: webKeyLines(request.headers),
+      attach,
     });
     if (admission === null) return next();
     if (admission.refusal !== null) return toResponse(admission.refusal);
     const body = await bodyOf(c, guard.settings.maxBodyBytes);
-    const exchange = new WebExchange(request.signal, guard.settings, async (context) => {
-      c.set('idempotency', context ?? undefined);
+    const exchange = new WebExchange(request.signal, guard.settings, async () => {
       await next();
       return c.res;
     });
@@ -54,6 +54,10 @@ export function idempotency(options: HttpOptions<Context>): MiddlewareHandler<En
     c.res = undefined;
     c.res = response;
   });
+}
+
+function attach(c: Context, context: IdempotencyContext): void {
+  c.set('idempotency', context);
 }
 
 /** The path of the handler as it was written. A path that only middleware listens on is no route. */

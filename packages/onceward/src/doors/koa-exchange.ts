@@ -61,7 +61,6 @@ export class KoaExchange implements Exchange {
   }
 
   #begin(context: IdempotencyContext | null): void {
-    this.#ctx.idempotency = context ?? undefined;
     this.#next().then(
       () => this.#captureBody(context !== null),
       (error: unknown) => this.#throw(error),

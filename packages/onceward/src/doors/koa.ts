@@ -14,7 +14,7 @@ export type { HttpOptions, IdempotencyContext } from '../http/index.ts';
 
 declare module 'koa' {
   interface DefaultContext {
-    /** Set while a protected handler runs. */
+    /** Set for a protected handler, and on a replay for whoever looks on. */
     idempotency?: IdempotencyContext | undefined;
   }
 }
@@ -35,6 +35,7 @@ export function idempotency(options: HttpOptions<ParameterizedContext>): Middlew
       route: pathOf(target),
       contentType: ctx.get('content-type'),
       keyLines: nodeKeyLines(ctx.req),
+      attach,
     });
     if (admission === null) return next();
     if (admission.refusal !== null) return setAnswer(ctx, admission.refusal);
@@ -43,4 +44,8 @@ export function idempotency(options: HttpOptions<ParameterizedContext>): Middlew
     const exchange = new KoaExchange(ctx, guard.settings, next);
     await exchange.serve(() => guard.protect(admission, body, exchange));
   };
+}
+
+function attach(ctx: ParameterizedContext, context: IdempotencyContext): void {
+  ctx.idempotency = context;
 }

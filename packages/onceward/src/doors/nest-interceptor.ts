@@ -29,7 +29,7 @@ export interface NestRequest {
   readonly url: string;
   readonly headers: IncomingMessage['headers'];
   readonly body?: unknown;
-  /** Set while a protected handler runs. */
+  /** Set for a protected handler, and on a replay for whoever looks on. */
   idempotency?: IdempotencyContext | null | undefined;
 }
 
@@ -112,7 +112,6 @@ async function serve<Request extends NestRequest>(
   }
   const raw = 'raw' in response ? response.raw : response;
   const exchange = new NodeExchange(raw, guard.settings, (context) => {
-    request.idempotency = context;
     resolve(next.handle().pipe(catchError((error) => letGo(error, context))));
   });
   try {
@@ -165,7 +164,12 @@ function factsOf<Request extends NestRequest>(request: Request) {
     route: routeOf(request) ?? pathOf(target),
     contentType: headers['content-type'],
     keyLines: nodeKeyLines(rawOf(request)),
+    attach,
   };
+}
+
+function attach(request: NestRequest, context: IdempotencyContext): void {
+  request.idempotency = context;
 }
 
 function routeOf(request: AnyRequest): string | undefined {

@@ -15,7 +15,7 @@ export type { HttpOptions, IdempotencyContext } from '../http/index.ts';
 
 declare module 'node:http' {
   interface IncomingMessage {
-    /** Set while a protected handler runs. */
+    /** Set for a protected handler, and on a replay for whoever looks on. */
     idempotency?: IdempotencyContext | undefined;
   }
 }
@@ -53,17 +53,20 @@ export function withIdempotency(handler: Handler, options: NodeOptions): Request
       route: pathOf(target),
       contentType: request.headers['content-type'],
       keyLines: nodeKeyLines(request),
+      attach,
     });
     if (admission === null) return run(request, response);
-    const begin = (context: IdempotencyContext | null) => {
-      request.idempotency = context ?? undefined;
-      run(request, response);
-    };
-    serveNode(guard, admission, request, response, begin).catch((error: unknown) => {
-      onError(error, request);
-      failAnswer(response);
-    });
+    serveNode(guard, admission, request, response, () => run(request, response)).catch(
+      (error: unknown) => {
+        onError(error, request);
+        failAnswer(response);
+      },
+    );
   };
+}
+
+function attach(request: IncomingMessage, context: IdempotencyContext): void {
+  request.idempotency = context;
 }
 
 async function callHandler(

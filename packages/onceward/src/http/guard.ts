@@ -98,10 +98,14 @@ export class HttpGuard<Request> {
     admission.principal = typeof principal === 'string' ? principal : await principal;
     const operation = this.#prepare(admission, body, '');
     if ('status' in operation) return operation;
-    const run = new GuardedRun(this.settings, admission.key, exchange);
+    const run = new GuardedRun<Request>(this.settings, admission, exchange);
     const executed = await this.#execute(operation, run);
     const execution: Execution = run.left ? LEFT : executed;
     const answer = answerExecution(this.settings.profile, admission, execution);
+    if (execution.kind === 'replayed') {
+      const { facts, key } = admission;
+      facts.attach?.(facts.request, new IdempotencyContext(key, null));
+    }
     if (this.settings.log !== null) this.#tell(admission, execution, run.captured, answer);
     return answer;
   }
@@ -160,7 +164,7 @@ export class HttpGuard<Request> {
     return probe === null ? operation : { ...operation, probe };
   }
 
-  #execute(operation: Operation, run: GuardedRun): Promise<Execution> {
+  #execute(operation: Operation, run: GuardedRun<Request>): Promise<Execution> {
     const { engine, effect } = this.settings;
     return effect.kind === 'transaction'
       ? engine.executeWithin(operation, effect.transact, (attempt, tx) => run.start(attempt, tx))
@@ -235,16 +239,16 @@ export class HttpGuard<Request> {
 }
 
 /** The effect that the engine runs once: the handler behind the door. */
-class GuardedRun {
-  readonly #settings: HttpSettings<never>;
-  readonly #key: string;
+class GuardedRun<Request> {
+  readonly #settings: HttpSettings<Request>;
+  readonly #admission: Admission<Request>;
   readonly #exchange: Exchange;
   left = false;
   captured: Captured | null = null;
 
-  constructor(settings: HttpSettings<never>, key: string, exchange: Exchange) {
+  constructor(settings: HttpSettings<Request>, admission: Admission<Request>, exchange: Exchange) {
     this.#settings = settings;
-    this.#key = key;
+    this.#admission = admission;
     this.#exchange = exchange;
   }
 
@@ -253,7 +257,9 @@ class GuardedRun {
       this.left = true;
       return { as: 'released' };
     }
-    const context = new IdempotencyContext(this.#key, attempt, transaction);
+    const { facts, key } = this.#admission;
+    const context = new IdempotencyContext(key, attempt, transaction);
+    facts.attach?.(facts.request, context);
     this.captured = await this.#exchange.run(context);
     return settlementOf(this.#settings, this.captured, context);
   }

@@ -1,3 +1,5 @@
+import type { IdempotencyContext } from './idempotency-context.ts';
+
 /** What the guard needs to know of a request, in no framework's words. */
 export interface RequestFacts<Request> {
   /** The framework's own request: what the hooks of the options are given. */
@@ -10,6 +12,8 @@ export interface RequestFacts<Request> {
   readonly route: string;
   readonly contentType: string | undefined;
   readonly keyLines: KeyLines;
+  /** Puts the context where the handler, and hooks that run on every answer, look for it. */
+  readonly attach?: (request: Request, context: IdempotencyContext) => void;
 }
 
 /** The lines in which a key may come. */

@@ -10,6 +10,7 @@ import { idempotency as fastifyDoor } from '../../src/doors/fastify.ts';
 import { idempotency as honoDoor } from '../../src/doors/hono.ts';
 import { idempotency as koaDoor } from '../../src/doors/koa.ts';
 import { memoryStore } from '../../src/stores/memory/index.ts';
+import { until } from '../../src/testing/door-bench.ts';
 import { DoorClient } from '../../src/testing/door-client.ts';
 import { listenOn } from '../../src/testing/door-listening.ts';
 
@@ -79,6 +80,10 @@ it('[H14] Fastify: routes change their settings in config, or are left alone', a
   const runs: Record<string, number> = {};
   const count = (route: string) => ({ n: (runs[route] = (runs[route] ?? 0) + 1) });
   await app.register(fastifyDoor, options());
+  const seen: string[] = [];
+  app.addHook('onResponse', async ({ idempotency }) => {
+    if (idempotency !== null) seen.push(`${idempotency.key} ${idempotency.replayed}`);
+  });
   app.post('/plain', async () => count('plain'));
   app.post('/strict', { config: { idempotency: { required: true } } }, async () => count('strict'));
   app.post('/free', { config: { idempotency: false } }, async () => count('free'));
@@ -94,6 +99,8 @@ it('[H14] Fastify: routes change their settings in config, or are left alone', a
     await client.send({ path, key: 'one' });
   }
   expect((await client.send({ path: '/plain', key: 'one' })).json()).toEqual({ n: 1 });
+  await until('the replay is seen', () => seen.includes('one true'));
+  expect(seen).toContain('one false');
   expect((await client.send({ path: '/free', key: 'one' })).json()).toEqual({ n: 2 });
   const hijacked = await client.send({ path: '/raw', key: 'one' });
   expect(hijacked.json()).toMatchObject({ status: 409, original_status: 200 });
