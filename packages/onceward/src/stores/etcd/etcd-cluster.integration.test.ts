@@ -1,0 +1,124 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  type EtcdCluster,
+  type EtcdServer,
+  startEtcd,
+} from '../../../../../scripts/services/index.ts';
+import type { OperationId } from '../../engine/record.ts';
+import { type EtcdStore, openEtcdStore } from './index.ts';
+
+const TIMEOUT_MS = 2_000;
+
+let cluster: EtcdCluster;
+let operations = 0;
+
+beforeAll(async () => {
+  cluster = await startEtcd(3);
+});
+afterAll(() => cluster.dispose());
+
+const newId = (): OperationId => ({ scope: 'cluster', key: `operation ${operations++}` });
+const record = { bytes: Buffer.from('record'), state: 'pending', dueAt: null } as const;
+
+async function withStore(
+  endpoints: readonly string[],
+  work: (store: EtcdStore) => Promise<void>,
+): Promise<void> {
+  const store = await untilAnswered(() => openEtcdStore({ endpoints, timeoutMs: TIMEOUT_MS }));
+  try {
+    await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+async function untilAnswered<T>(ask: () => Promise<T>): Promise<T> {
+  const giveUpAt = performance.now() + 40_000;
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (performance.now() > giveUpAt) throw error;
+      await sleep(100);
+    }
+  }
+}
+
+function node(at: number): EtcdServer {
+  const found = cluster.nodes[at];
+  if (found === undefined) throw new Error(`there is no node ${at}`);
+  return found;
+}
+
+describe('an etcd cluster of three', () => {
+  it('calls itself replicated, and one member does not', async () => {
+    await withStore(cluster.endpoints, async (store) => {
+      expect(store.traits.durability).toBe('replicated');
+    });
+    const alone = await startEtcd(1);
+    const refusal = openEtcdStore({ endpoints: alone.endpoints, durability: 'replicated' });
+    await expect(refusal).rejects.toMatchObject({ code: 'ONCE_INVALID_CONFIG' });
+    await withStore(alone.endpoints, async (store) => {
+      expect(store.traits.durability).toBe('machine');
+    });
+    await alone.dispose();
+  });
+
+  it('[E12] goes on with any one member killed, and keeps what was acknowledged', async () => {
+    await withStore(cluster.endpoints, async (store) => {
+      for (let at = 0; at < 3; at += 1) {
+        const before = newId();
+        const claimed = await untilAnswered(() => store.swap(before, null, record));
+        await node(at).kill();
+        const during = newId();
+        const result = await untilAnswered(() => store.swap(during, null, record));
+        const kept = await untilAnswered(() => store.read(before));
+        await node(at).start();
+        expect(result.won || result.current !== null).toBe(true);
+        expect(kept?.revision).toBe(claimed.won ? claimed.revision : claimed.current?.revision);
+      }
+    });
+  });
+
+  it('[E12] a minority refuses, for reads too', async () => {
+    await withStore([node(0).url], async (store) => {
+      const id = newId();
+      await untilAnswered(() => store.swap(id, null, record));
+      await Promise.all([node(1).kill(), node(2).kill()]);
+      try {
+        const refusal = { code: 'ONCE_STORE_UNAVAILABLE' };
+        await expect(store.swap(newId(), null, record)).rejects.toMatchObject(refusal);
+        await expect(store.read(id)).rejects.toMatchObject(refusal);
+      } finally {
+        await Promise.all([node(1).start(), node(2).start()]);
+      }
+      expect(await untilAnswered(() => store.read(id))).not.toBeNull();
+    });
+  });
+
+  it('a record over 64 KiB is refused with the limit and what to do', async () => {
+    await withStore(cluster.endpoints, async (store) => {
+      const large = { ...record, bytes: new Uint8Array(64 * 1_024 + 1) };
+      const refusal = store.swap(newId(), null, large);
+      await expect(refusal).rejects.toThrow('65537 bytes, and etcd is given at most 65536');
+    });
+  });
+
+  it('[E4] a watch wakes a waiter of another process, also for what happened before it began', async () => {
+    await withStore(cluster.endpoints, async (one) => {
+      await withStore(cluster.endpoints, async (other) => {
+        const id = newId();
+        const claimed = await one.swap(id, null, record);
+        if (!claimed.won) throw new Error('the claim was lost');
+        const limit = AbortSignal.timeout(20_000);
+        const woken = other.changed(id, claimed.revision, limit);
+        await sleep(200);
+        await one.swap(id, claimed.revision, { ...record, state: 'committed' });
+        await woken;
+        await other.changed(id, claimed.revision, limit);
+        expect(limit.aborted).toBe(false);
+      });
+    });
+  });
+});
