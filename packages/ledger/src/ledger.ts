@@ -175,9 +175,11 @@ export class Ledger {
       if (pipeline.failure === undefined) await checkpointer.run();
       else await checkpointer.exclusively(async () => {});
     } finally {
-      pipeline.stop(new Error('The ledger has been closed. Open it again.'));
       await home.close();
-      if (log.lastIndex >= 0) await log.close().catch(() => {});
+      // A log that has failed says so again when it is closed; its callers have heard.
+      await log.close().catch((error) => {
+        if (pipeline.failure === undefined) throw error;
+      });
     }
   }
 }

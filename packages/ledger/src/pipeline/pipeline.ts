@@ -36,6 +36,7 @@ export class Pipeline {
   #barrier: { resolve(): void; reject(error: unknown): void } | undefined;
   #inFlight = 0;
   #failure: unknown;
+  #isClosed = false;
 
   constructor(options: PipelineOptions) {
     this.#options = options;
@@ -75,6 +76,7 @@ export class Pipeline {
   /** Throws if the ledger has stopped. */
   submit(kind: BatchKind, request: Request, end: Pick<Ticket, 'settle' | 'fail'>): void {
     if (this.#failure !== undefined) throw notApplied(this.#failure);
+    if (this.#isClosed) throw notApplied(new Error('The ledger has been closed. Open it again.'));
     this.#inFlight += 1;
     const text = requestText(request);
     this.#batcher.add(kind, { request, text, settle: end.settle, fail: end.fail });
@@ -88,8 +90,9 @@ export class Pipeline {
     });
   }
 
-  /** Resolves when nothing is in flight any more. */
+  /** Takes nothing more, and resolves when nothing is in flight any more. */
   async drain(): Promise<void> {
+    this.#isClosed = true;
     if (this.#inFlight === 0) return;
     await new Promise<void>((resolve) => this.#idle.push(resolve));
   }

@@ -7,8 +7,8 @@ import { StoreError } from 'onceward';
 import type { KeyRun } from './key-window.ts';
 import type { Checkpoint, CheckpointMeta, LedgerHome } from './ledger-home.ts';
 
-/** Runs of keys are numbered in the order in which they were saved. */
-const RUN_HEAD_BYTES = 16;
+/** A checksum, and zeros so that the words behind it are aligned. */
+const RUN_HEAD_BYTES = 8;
 const SNAPSHOT = /^snapshot-(\d+)$/;
 const TRIM_AT_ONCE = 10_000;
 
@@ -70,7 +70,7 @@ export class LmdbHome implements LedgerHome {
   }
 
   *keyRuns(): Iterable<KeyRun> {
-    for (const { key, value } of this.#state.runs.getRange({})) yield decodeRun(key, value);
+    for (const { key, value } of this.#state.runs.getRange({})) yield decodeRun(key[0], value);
   }
 
   block(height: number): string | undefined {
@@ -151,18 +151,16 @@ class StateDatabases {
   readonly environment: RootDatabase;
   readonly accounts: Database<Buffer, number>;
   readonly rows: Database<string, number>;
-  readonly runs: Database<Buffer, number>;
+  /** By the end of the stretch, then by the height of the checkpoint. */
+  readonly runs: Database<Buffer, [number, number]>;
   readonly #metas: Database<CheckpointMeta, string>;
-  #nextRun: number;
 
   constructor(path: string) {
     this.environment = openEnvironment(path);
     this.accounts = this.environment.openDB({ name: 'accounts', ...BYTES_BY_NUMBER });
     this.rows = this.environment.openDB({ name: 'rows', ...TEXT_BY_NUMBER });
-    this.runs = this.environment.openDB({ name: 'keys', ...BYTES_BY_NUMBER });
+    this.runs = this.environment.openDB({ name: 'keys', encoding: 'binary' });
     this.#metas = this.environment.openDB({ name: 'meta', encoding: 'json' });
-    const [last = 0] = this.runs.getKeys({ limit: 1, reverse: true });
-    this.#nextRun = last + 1;
   }
 
   meta(): CheckpointMeta | undefined {
@@ -170,16 +168,14 @@ class StateDatabases {
   }
 
   async save(checkpoint: Checkpoint): Promise<void> {
-    const worthless: number[] = [];
-    for (const { key, value } of this.runs.getRange({})) {
-      if (value.readDoubleLE(0) < checkpoint.keysSince) worthless.push(key);
-    }
+    const { height } = checkpoint.meta;
+    const worthless = [...this.runs.getKeys({ end: [checkpoint.keysSince, 0] })];
     await this.environment.batch(() => {
       for (const [page, bytes] of checkpoint.accountPages) {
         void this.accounts.put(page, bytes as Buffer);
       }
       for (const [page, text] of checkpoint.rowPages) void this.rows.put(page, text);
-      for (const run of checkpoint.keyRuns) void this.runs.put(this.#nextRun++, encodeRun(run));
+      for (const run of checkpoint.keyRuns) void this.runs.put([run.until, height], encodeRun(run));
       for (const run of worthless) void this.runs.remove(run);
       void this.#metas.put('checkpoint', checkpoint.meta);
     });
@@ -192,25 +188,23 @@ function openEnvironment(path: string): RootDatabase {
   return open({ path, maxDbs: 8, overlappingSync: false });
 }
 
-/** The end of the stretch, a checksum, then the words. */
-function encodeRun({ until, words }: KeyRun): Buffer {
+function encodeRun({ words }: KeyRun): Buffer {
   const bytes = Buffer.alloc(RUN_HEAD_BYTES + words.byteLength);
-  bytes.writeDoubleLE(until, 0);
   bytes.set(new Uint8Array(words.buffer, words.byteOffset, words.byteLength), RUN_HEAD_BYTES);
-  bytes.writeUInt32LE(crc32(bytes.subarray(RUN_HEAD_BYTES)), 8);
+  bytes.writeUInt32LE(crc32(bytes.subarray(RUN_HEAD_BYTES)));
   return bytes;
 }
 
-function decodeRun(run: number, bytes: Buffer): KeyRun {
-  if (bytes.readUInt32LE(8) !== crc32(bytes.subarray(RUN_HEAD_BYTES))) {
+function decodeRun(until: number, bytes: Buffer): KeyRun {
+  const content = bytes.subarray(RUN_HEAD_BYTES);
+  if (bytes.readUInt32LE() !== crc32(content)) {
     throw new StoreError(
       'ONCE_RECORD_UNREADABLE',
-      `Run ${run} of the idempotency keys does not match its checksum.`,
+      'A run of idempotency keys does not match its checksum.',
       { applied: 'no' },
     );
   }
-  const words = new Uint8Array(bytes.subarray(RUN_HEAD_BYTES));
-  return { until: bytes.readDoubleLE(0), words: new Uint32Array(words.buffer) };
+  return { until, words: new Uint32Array(new Uint8Array(content).buffer) };
 }
 
 async function syncFile(path: string): Promise<void> {
