@@ -22,6 +22,7 @@ export type {
   Effect,
   Execution,
   Operation,
+  PlacedRecord,
   Probe,
   ProbeAnswer,
   Refusal,

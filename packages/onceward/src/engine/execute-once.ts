@@ -80,11 +80,12 @@ async function approach(
   arrivedAt: DurationMs,
 ): Promise<Ended> {
   const visit: Visit = { arrivedAt, probed: false, ran: false };
+  // The guess that is right most often: nothing is there, or what this caller has placed is.
   let decision: Decision | { readonly kind: 'look' } = {
     kind: 'claim',
-    expected: null,
+    expected: operation.placed?.revision ?? null,
     attempt: 1,
-    steps: [],
+    steps: operation.placed?.steps ?? [],
   };
   for (;;) {
     let found: Claim | Current | Ended | null;

@@ -120,13 +120,6 @@ export class NearTier {
     if (found !== undefined) this.#drop(name, found);
   }
 
-  /** Drops answers whose retention has ended. Nobody would be given them; this only frees their room. */
-  forgetExpired(now: EpochMs): void {
-    for (const [name, answer] of this.#answers) {
-      if (answer.keepUntil <= now) this.#drop(name, answer);
-    }
-  }
-
   get size(): { answers: number; bytes: number; running: number; evictions: number } {
     return {
       answers: this.#answers.size,

@@ -12,10 +12,18 @@ export interface Operation {
   readonly policy: Policy;
   /** Known before the first attempt and written with its claim; every later attempt finds them as steps done. */
   readonly firstSteps?: readonly Step[];
+  /** The record that the caller has placed for this operation and believes to be there still. Saves a look. */
+  readonly placed?: PlacedRecord;
   /** Asked when the outcome is in doubt. */
   readonly probe?: Probe;
   /** When it is aborted before the effect began, the effect does not begin. */
   readonly signal?: AbortSignal;
+}
+
+/** Work that nobody has attempted yet, as it was written. */
+export interface PlacedRecord {
+  readonly revision: Revision;
+  readonly steps: readonly Step[];
 }
 
 /** Finds out, at the place where the effect lands, whether it happened. Reads only. */

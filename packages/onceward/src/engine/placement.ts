@@ -1,4 +1,5 @@
 import { plainOutcome } from './answer.ts';
+import type { PlacedRecord } from './operation.ts';
 import { callStore, type EngineParts, prepare, understand } from './parts.ts';
 import { type EffectKind, onLapseOf, type Policy } from './policy.ts';
 import type { OperationId, OperationRecord, Outcome, Step } from './record.ts';
@@ -24,8 +25,8 @@ export interface DoneWork {
   readonly keepMs: DurationMs;
 }
 
-/** `present`: the id is taken, by an earlier call of the same work as a rule. Nothing was changed. */
-export type Placed = 'placed' | 'present';
+/** `null`: the id is taken, by an earlier call of the same work as a rule. Nothing was changed. */
+export type Placed = PlacedRecord | null;
 
 /**
  * Writes a record that nobody has claimed. It looks like one whose attempt gave back its claim after some steps, and
@@ -39,10 +40,10 @@ export async function placeWork(
 ): Promise<Placed> {
   const next = prepare(work.id, 'steps' in work ? waiting(parts, work) : done(parts, work));
   const result = await callStore(parts, 'claim', policy, () => store.swap(work.id, null, next));
-  if (result.won) return 'placed';
+  if (result.won) return { revision: result.revision, steps: 'steps' in work ? work.steps : [] };
   // Read for its events alone: what cannot be read is told, and stays as it is.
   understand(parts, work.id, result.current);
-  return 'present';
+  return null;
 }
 
 function waiting(parts: EngineParts, work: Work): OperationRecord {

@@ -1,9 +1,7 @@
-import { NearTier } from '../engine/near-tier.ts';
-import type { OperationId } from '../engine/record.ts';
 import { TimerLines } from '../engine/timer-lines.ts';
-import { type DurationMs, MIB } from '../engine/units.ts';
+import type { DurationMs } from '../engine/units.ts';
 import type { Timer, World } from '../engine/world.ts';
-import { submissionId } from './job-record.ts';
+import { AnswerMemory } from './answer-memory.ts';
 import type { CancelResult, JobList, JobQuery, JobsPort, JobView } from './jobs-port.ts';
 import { type Answer, refused, type Submission } from './submission.ts';
 import { type JobWindows, jobWindows } from './windows.ts';
@@ -31,7 +29,7 @@ export class Gate implements JobsPort {
   readonly #manager: JobsPort;
   readonly #world: World;
   readonly #windows: JobWindows;
-  readonly #answered: NearTier;
+  readonly #answered: AnswerMemory;
   readonly #pending = new Map<string, Pending>();
   readonly #timers: TimerLines;
   readonly #startedAt: { readonly wall: number; readonly elapsed: number };
@@ -42,28 +40,26 @@ export class Gate implements JobsPort {
     this.#manager = options.manager;
     this.#world = options.world;
     this.#windows = options.windows ?? jobWindows;
-    const { maxEntries } = this.#windows;
-    this.#answered = new NearTier({ maxEntries, maxBytes: 64 * MIB + maxEntries * 512 });
+    this.#answered = new AnswerMemory(this.#windows.maxEntries);
     this.#timers = new TimerLines(options.world);
     this.#startedAt = { wall: options.world.now(), elapsed: options.world.elapsed() };
     this.#scheduleCleanup();
   }
 
   get size(): { readonly pending: number; readonly answered: number; readonly evictions: number } {
-    const { answers, evictions } = this.#answered.size;
-    return { pending: this.#pending.size, answered: answers, evictions };
+    const { size: answered, evictions } = this.#answered;
+    return { pending: this.#pending.size, answered, evictions };
   }
 
   async submit(submission: Submission, waitMs = this.#windows.waitMs): Promise<Answer> {
-    const id = submissionId(submission.tenant, submission.key);
-    const name = `${id.scope}\0${id.key}`;
+    const name = `${submission.tenant}\0${submission.key}`;
     const arrivedAt = this.#world.elapsed();
     for (;;) {
-      const known = this.#known(id, submission);
+      const known = this.#known(name, submission);
       if (known !== null) return known;
 
       const pending = this.#pending.get(name);
-      if (pending === undefined) return this.#sendOn(id, name, submission, waitMs);
+      if (pending === undefined) return this.#sendOn(name, submission, waitMs);
 
       const left = waitMs - (this.#world.elapsed() - arrivedAt);
       const answer = left > 0 ? await this.#waitFor(pending, left) : STILL_PENDING;
@@ -90,29 +86,23 @@ export class Gate implements JobsPort {
     this.#cleanup?.cancel();
   }
 
-  #known(id: OperationId, submission: Submission): Answer | null {
+  #known(name: string, submission: Submission): Answer | null {
     const now = this.#now();
-    const known = this.#answered.answer(id, now);
+    const known = this.#answered.get(name, now);
     if (known === undefined) return null;
     if (known.fingerprint !== submission.fingerprint) return refused('mismatch');
-    const told = decoder.decode(known.outcome.bytes);
     const keepMs = known.keepUntil - now;
     return known.state === 'committed'
-      ? { status: 'committed', jobId: told, wasDuplicate: true, keepMs }
-      : { status: 'rejected', reason: told, wasDuplicate: true, keepMs };
+      ? { status: 'committed', jobId: known.told, wasDuplicate: true, keepMs }
+      : { status: 'rejected', reason: known.told, wasDuplicate: true, keepMs };
   }
 
   /** Pending entries are never evicted, so a gate that is full of them takes in no more. */
-  async #sendOn(
-    id: OperationId,
-    name: string,
-    submission: Submission,
-    waitMs: DurationMs,
-  ): Promise<Answer> {
+  async #sendOn(name: string, submission: Submission, waitMs: DurationMs): Promise<Answer> {
     if (this.#pending.size >= this.#windows.maxEntries) {
       return refused('over_quota', { retryAfterMs: RETRY_MS });
     }
-    const answer = this.#ask(id, submission, waitMs);
+    const answer = this.#ask(name, submission, waitMs);
     this.#pending.set(name, { fingerprint: submission.fingerprint, answer });
     try {
       return await answer;
@@ -121,9 +111,9 @@ export class Gate implements JobsPort {
     }
   }
 
-  async #ask(id: OperationId, submission: Submission, waitMs: DurationMs): Promise<Answer> {
+  async #ask(name: string, submission: Submission, waitMs: DurationMs): Promise<Answer> {
     const answer = await this.#askManager(submission, waitMs);
-    if (answer.status !== 'refused') this.#remember(id, submission, answer);
+    if (answer.status !== 'refused') this.#remember(name, submission, answer);
     return answer;
   }
 
@@ -137,26 +127,18 @@ export class Gate implements JobsPort {
   }
 
   #remember(
-    id: OperationId,
-    submission: Submission,
+    name: string,
+    { fingerprint }: Submission,
     answer: Exclude<Answer, { status: 'refused' }>,
   ): void {
     const isCommitted = answer.status === 'committed';
     const window = isCommitted ? this.#windows.committedMs : this.#windows.rejectedMs;
-    const now = this.#now();
-    this.#answered.remember(id, {
-      fingerprint: submission.fingerprint,
+    this.#answered.set(name, {
+      fingerprint,
       state: answer.status,
-      outcome: {
-        contentType: '',
-        bytes: encoder.encode(isCommitted ? answer.jobId : answer.reason),
-      },
-      attempt: 1,
-      owner: '',
-      settledAt: now,
+      told: isCommitted ? answer.jobId : answer.reason,
       // Never longer than the manager itself remembers, or two gates could answer differently.
-      keepUntil: now + Math.min(window, answer.keepMs),
-      replays: 0,
+      keepUntil: this.#now() + Math.min(window, answer.keepMs),
       used: false,
     });
   }
@@ -185,8 +167,6 @@ export class Gate implements JobsPort {
   }
 }
 
-const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 const STILL_PENDING: Answer = refused('in_progress', { retryAfterMs: RETRY_MS });
 
 function asDuplicate(answer: Answer): Answer {

@@ -1,7 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Engine } from '../engine/engine.ts';
 import { OncewardError } from '../engine/errors.ts';
-import type { Attempt, Execution, Operation, Settlement } from '../engine/operation.ts';
+import type {
+  Attempt,
+  Execution,
+  Operation,
+  PlacedRecord,
+  Settlement,
+} from '../engine/operation.ts';
 import type { Policy } from '../engine/policy.ts';
 import type { Outcome, Revision, SettledState } from '../engine/record.ts';
 import type { DurationMs } from '../engine/units.ts';
@@ -194,8 +200,9 @@ export class JobManager implements JobsPort {
     if (wrong !== null || type === undefined) return reject(wrong ?? '');
     const jobId = await attempt.step<string>(ID_STEP, noId);
     const id = runId(submission.tenant, jobId);
+    let placed: PlacedRecord | null;
     try {
-      await this.#engine.place(
+      placed = await this.#engine.place(
         {
           id,
           fingerprint: RUN_FINGERPRINT,
@@ -215,7 +222,7 @@ export class JobManager implements JobsPort {
       if (!isTooLarge(error)) throw error;
       return reject(error.message);
     }
-    if (this.#runs) this.#runner.offer(id, type);
+    if (this.#runs) this.#runner.offer(id, type, placed);
     return { as: 'committed', outcome: idOutcome(jobId) };
   }
 

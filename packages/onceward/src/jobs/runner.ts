@@ -1,7 +1,14 @@
 import { OutcomeUnknown } from '../engine/attempt.ts';
 import type { Engine } from '../engine/engine.ts';
 import { OncewardError } from '../engine/errors.ts';
-import type { Attempt, Effect, Execution, Operation, Settlement } from '../engine/operation.ts';
+import type {
+  Attempt,
+  Effect,
+  Execution,
+  Operation,
+  PlacedRecord,
+  Settlement,
+} from '../engine/operation.ts';
 import { OUTCOME_CEILING, type Policy } from '../engine/policy.ts';
 import { profiles } from '../engine/profiles.ts';
 import type { OperationId, Outcome } from '../engine/record.ts';
@@ -36,6 +43,8 @@ const CANCELLED = 'the job was cancelled';
 interface Ready {
   readonly id: OperationId;
   readonly type: JobType;
+  /** What this process has written of it a moment ago; `null` when it was found. */
+  readonly placed: PlacedRecord | null;
 }
 
 /**
@@ -82,14 +91,14 @@ export class Runner {
     this.#schedule();
   }
 
-  offer(id: OperationId, type: JobType): void {
+  offer(id: OperationId, type: JobType, placed: PlacedRecord | null): void {
     if (this.#closed || this.#held.has(id.key)) return;
     if (this.#held.size >= HELD_AT_MOST) {
       this.#overflowed = true;
       return;
     }
     this.#held.add(id.key);
-    this.#ready.push({ id, type });
+    this.#ready.push({ id, type, placed });
     this.#fill();
   }
 
@@ -155,12 +164,12 @@ export class Runner {
   }
 
   async #run(ready: Ready): Promise<void> {
-    const { id, type } = ready;
+    const { id, type, placed } = ready;
     const stop = new AbortController();
     this.#running.set(id.key, stop);
     let again: DurationMs | null = null;
     try {
-      const operation = this.#operation(id, type);
+      const operation = this.#operation(id, type, placed);
       const execution = await this.#options.engine.execute(operation, this.#effect(ready, stop));
       again = retryIn(execution, type);
     } catch (error) {
@@ -176,12 +185,16 @@ export class Runner {
 
   #startLater(ready: Ready, ms: DurationMs): void {
     this.#options.world.startTimer(ms, () => {
-      this.#ready.push(ready);
+      this.#ready.push({ ...ready, placed: null });
       this.#fill();
     });
   }
 
-  #operation(id: OperationId, type: JobType | undefined): Operation {
+  #operation(
+    id: OperationId,
+    type: JobType | undefined,
+    placed: PlacedRecord | null = null,
+  ): Operation {
     return {
       id,
       fingerprint: RUN_FINGERPRINT,
@@ -190,6 +203,7 @@ export class Runner {
         onLapse: type !== undefined && isRepeatable(type) ? 'take_over' : 'in_doubt',
       },
       policy: this.#policy,
+      ...(placed === null ? {} : { placed }),
     };
   }
 
@@ -259,7 +273,7 @@ export class Runner {
         const orphaned = bornAt !== null && revision < bornAt;
         if (!isUp(record, orphaned, world.now())) continue;
         const type = types.get(storedJobOf(record.steps)?.type ?? '');
-        if (type !== undefined) this.offer(id, type);
+        if (type !== undefined) this.offer(id, type, null);
       }
     } catch (error) {
       onFault?.(error, null);
