@@ -1,5 +1,6 @@
 import { benchEngine } from './engine/bench-engine.ts';
 import { benchHttp } from './http/bench-http.ts';
+import { benchJobs } from './jobs/bench-jobs.ts';
 import type { Report } from './report.ts';
 
 export interface BenchOptions {
@@ -8,4 +9,8 @@ export interface BenchOptions {
 
 export type Bench = (report: Report, options: BenchOptions) => Promise<void>;
 
-export const benches: Readonly<Record<string, Bench>> = { engine: benchEngine, http: benchHttp };
+export const benches: Readonly<Record<string, Bench>> = {
+  engine: benchEngine,
+  http: benchHttp,
+  jobs: benchJobs,
+};

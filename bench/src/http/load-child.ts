@@ -6,8 +6,9 @@ export interface LoadTask {
   readonly path: string;
   readonly connections: number;
   readonly ms: number;
-  /** `new`: a key of its own for each request. `same`: one key for all. `none`: no key. */
-  readonly keys: 'new' | 'same' | 'none';
+  /** `new`: a key of its own for each request. `same`: one key for all. `job`: new ones of jobs. `none`: no key. */
+  readonly keys: 'new' | 'same' | 'job' | 'none';
+  readonly body?: string;
 }
 
 export interface LoadResult {
@@ -36,12 +37,18 @@ let keys = 0;
 
 function requestOf(task: LoadTask): string {
   keys += 1;
-  const key = task.keys === 'new' ? `${prefix}-${keys}` : `${prefix}-same`;
+  const { body = BODY } = task;
+  const key = keyOf(task.keys);
   const header = task.keys === 'none' ? '' : `Idempotency-Key: ${key}\r\n`;
   return (
     `POST ${task.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n` +
-    `Content-Length: ${BODY.length}\r\n${header}\r\n${BODY}`
+    `Content-Length: ${body.length}\r\n${header}\r\n${body}`
   );
+}
+
+function keyOf(kind: LoadTask['keys']): string {
+  if (kind === 'job') return `${prefix}:${keys}:a1b2c3d4e5f60718`;
+  return kind === 'new' ? `${prefix}-${keys}` : `${prefix}-same`;
 }
 
 function keepBusy(

@@ -11,22 +11,27 @@ export interface MeasuredServer {
   stop(): Promise<void>;
 }
 
-export async function startServer(kind: ServerKind): Promise<MeasuredServer> {
-  const child = start('./server-child.ts', [kind]);
+export function startServer(kind: ServerKind): Promise<MeasuredServer> {
+  return startChild(new URL('./server-child.ts', import.meta.url), [kind]);
+}
+
+/** A process that sends its port when it is ready, and its processor time when it is asked. */
+export async function startChild(file: URL, args: readonly string[]): Promise<MeasuredServer> {
+  const child = start(file, args);
   const { port } = await answerOf<{ port: number }>(child);
   return { port, cpu: () => cpuOf(child), stop: () => stop(child) };
 }
 
 export async function runLoad(task: LoadTask): Promise<LoadResult> {
-  const child = start('./load-child.ts', []);
+  const child = start(new URL('./load-child.ts', import.meta.url), []);
   child.send(task);
   const result = await answerOf<LoadResult>(child);
   await stop(child);
   return result;
 }
 
-function start(file: string, args: readonly string[]): ChildProcess {
-  return fork(fileURLToPath(new URL(file, import.meta.url)), args, { execArgv: process.execArgv });
+function start(file: URL, args: readonly string[]): ChildProcess {
+  return fork(fileURLToPath(file), args, { execArgv: process.execArgv });
 }
 
 async function cpuOf(child: ChildProcess): Promise<number> {
