@@ -4,7 +4,7 @@ import type { Import, SourceFile } from './source-file.ts';
 
 /** What a room may import. Every room of the library stands here; a new one is added with its reasons. */
 interface Room {
-  /** A folder of packages/onceward/src, ending in a slash, or `''` for the files directly in it. */
+  /** A folder of the package's src, ending in a slash, a file, or `''` for the files directly in src. */
   readonly room: string;
   /** Rooms, folders or files that may be imported for their values: by prefix, or by pattern. */
   readonly values: readonly (string | RegExp)[];
@@ -73,6 +73,59 @@ const ROOMS: readonly Room[] = [
   { room: '', values: ['engine/', 'keys/', 'runtime/'], packages: NODE },
 ];
 
+const LEDGER = 'packages/ledger/src/';
+const LEDGER_EVERYWHERE = ['limits.ts', 'refusal.ts'];
+
+/**
+ * The ledger. Rules know nothing of state, state nothing of the pipeline; only its home on disk knows LMDB, and
+ * only the embedded log knows segments.
+ */
+const LEDGER_ROOMS: readonly Room[] = [
+  { room: 'rules/', values: ['rules/', ...LEDGER_EVERYWHERE], types: ['state/'], packages: NONE },
+  {
+    room: 'state/lmdb-home.ts',
+    values: ['state/'],
+    types: ['log/'],
+    packages: /^(node:.*|lmdb|onceward)$/,
+  },
+  {
+    room: 'state/',
+    values: ['state/', ...LEDGER_EVERYWHERE],
+    types: ['log/'],
+    packages: /^node:crypto$/,
+  },
+  {
+    room: 'log/',
+    values: ['log/', 'rules/request-text.ts'],
+    types: ['rules/'],
+    packages: /^onceward(\/segment-log)?$/,
+  },
+  {
+    room: 'blocks/',
+    values: ['blocks/', 'state/merkle-list.ts'],
+    types: ['state/', 'pipeline/machine.ts'],
+    packages: NONE,
+  },
+  {
+    room: 'pipeline/',
+    values: ['pipeline/', 'rules/', 'state/', 'blocks/', 'log/log-entry.ts', ...LEDGER_EVERYWHERE],
+    types: ['log/'],
+    packages: /^(node:crypto|onceward|onceward\/keys)$/,
+  },
+  // The front joins the rooms, gives them the real world, and is all that a door sees.
+  {
+    room: '',
+    values: ['rules/', 'state/', 'log/', 'blocks/', 'pipeline/'],
+    packages: /^(node:(crypto|path)|onceward)$/,
+  },
+];
+
+/** Packages whose rooms have rules, and how each would name itself from outside. */
+const PACKAGES = [
+  { root: LIBRARY, rooms: ROOMS, self: /^onceward(\/|$)/ },
+  { root: LEDGER, rooms: LEDGER_ROOMS, self: /^@onceward\/ledger(\/|$)/ },
+];
+
 /** Only the composition of the real program may name a concrete store. */
 const CONCRETE_STORE = /^onceward\/(memory|wal|sqlite|redis|postgres|etcd)$/;
 const COMPOSITION = 'packages/server/src/compose.ts';
@@ -98,16 +151,18 @@ function forbids(file: SourceFile, entry: Import): string | null {
   const relative = specifier.startsWith('.');
   const target = relative ? join(dirname(file.path), specifier) : specifier;
   if (relative && !target.startsWith(home)) return `${specifier} leaves the package ${home}`;
-  if (!file.path.startsWith(LIBRARY)) return null;
+  const own = PACKAGES.find(({ root }) => file.path.startsWith(root));
+  if (own === undefined) return null;
 
-  const room = roomOf(file.path);
+  const { root, rooms, self } = own;
+  const room = roomOf(file.path.slice(root.length), rooms);
   if (room === undefined) return `${file.path} is in no room that test/tidy/import-rules.ts knows`;
   const name = room.room === '' ? 'the front' : room.room;
   if (!relative) {
-    if (/^onceward(\/|$)/.test(specifier)) return `${specifier} must be imported by its path`;
+    if (self.test(specifier)) return `${specifier} must be imported by its path`;
     return room.packages.test(specifier) ? null : `${name} may not import ${specifier}`;
   }
-  const inside = target.slice(LIBRARY.length);
+  const inside = target.slice(root.length);
   if (!inside.includes('/') && room.room === '') return null;
   const allowed = entry.typeOnly ? [...room.values, ...(room.types ?? [])] : room.values;
   if (fits(inside, allowed)) return null;
@@ -119,7 +174,6 @@ function fits(path: string, allowed: readonly (string | RegExp)[]): boolean {
   return allowed.some((one) => (typeof one === 'string' ? path.startsWith(one) : one.test(path)));
 }
 
-function roomOf(path: string): Room | undefined {
-  const inside = path.slice(LIBRARY.length);
-  return ROOMS.find(({ room }) => (room === '' ? !inside.includes('/') : inside.startsWith(room)));
+function roomOf(inside: string, rooms: readonly Room[]): Room | undefined {
+  return rooms.find(({ room }) => (room === '' ? !inside.includes('/') : inside.startsWith(room)));
 }

@@ -66,8 +66,8 @@ export class Audit {
   }
 
   /**
-   * The transactions of one credential in the last batches before this opening. A caller that got no answer before the
-   * restart finds its key here, or may send again.
+   * The transactions of one credential in the last batches before this opening. A caller that got no answer
+   * before the restart finds its key here, or may send again.
    */
   recovery(credential: string): RecoveredTransaction[] {
     const records: RecoveredTransaction[] = [];

@@ -15,8 +15,9 @@ export interface CheckpointerParts {
 }
 
 /**
- * Saves the applied state from time to time, so that a restart replays only what came after, and sets a copy aside more
- * seldom, so that the log before it can go. Writing goes on meanwhile: what is saved is the state of one moment.
+ * Saves the applied state from time to time, so that a restart replays only what came after, and sets a copy
+ * aside more seldom, so that the log before it can go. Writing goes on meanwhile: what is saved is the state of
+ * one moment.
  */
 export class Checkpointer {
   readonly #parts: CheckpointerParts;

@@ -4,6 +4,9 @@ export const LIMITS = {
   amountBits: 250,
   /** The longest way to write such an amount in decimal. */
   amountDigits: 76,
+  /** As many as an account's record has room for. */
+  assetLength: 24,
+  categoryLength: 40,
   journalEntries: 1_000,
   operations: 1_000,
   typeLength: 64,

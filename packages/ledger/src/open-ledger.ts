@@ -23,7 +23,10 @@ export interface LedgerOptions extends Partial<LedgerSettings> {
   readonly world?: World;
 }
 
-/** Opens or creates a ledger: brings its state back, writes the barrier of a new term, and serves once that is applied. */
+/**
+ * Opens or creates a ledger: brings its state back, writes the barrier of a new term, and serves once that is
+ * applied.
+ */
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   const settings: LedgerSettings = { ...DEFAULT_SETTINGS, ...withoutUndefined(options) };
   const world = options.world ?? nodeWorld();

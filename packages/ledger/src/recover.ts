@@ -23,8 +23,8 @@ export interface Recovered {
 }
 
 /**
- * Brings back the state as it was: what the home saved, if every byte of it adds up to the root of its block, else the copy
- * that was set aside; then what the log has beyond it.
+ * Brings back the state as it was: what the home saved, if every byte of it adds up to the root of its block,
+ * else the copy that was set aside; then what the log has beyond it.
  */
 export async function recover(home: LedgerHome, log: LedgerLog): Promise<Recovered> {
   let rebuiltBecause: string | null = null;

@@ -2,8 +2,8 @@
 export type Advice = 'same_key' | 'new_key' | 'never';
 
 /**
- * Every way in which the ledger says no. `status` is for HTTP; `malformed` marks what a gRPC door answers with a status
- * of its own (`INVALID_ARGUMENT`, `NOT_FOUND`) instead of an error inside a successful response.
+ * Every way in which the ledger says no. `status` is for HTTP; `malformed` marks what a gRPC door answers with
+ * a status of its own (`INVALID_ARGUMENT`, `NOT_FOUND`) instead of an error inside a successful response.
  */
 export const REFUSALS = {
   IDEMPOTENCY_KEY_REQUIRED: { status: 400, advice: 'never', malformed: true },

@@ -12,7 +12,10 @@ export interface LedgerSettings {
   readonly idempotencyTtlMs: number;
   /** How often keys out of that window are cleared away, in log time. */
   readonly idempotencyCleanupMs: number;
-  /** `rollback`: a key that is already committed undoes its whole batch. `reject_duplicate`: only that transaction. */
+  /**
+   * `rollback`: a key that is already committed undoes its whole batch. `reject_duplicate`: only that
+   * transaction.
+   */
   readonly databaseConflict: 'rollback' | 'reject_duplicate';
   /** The most requests in one batch. */
   readonly batchSize: number;

@@ -128,7 +128,10 @@ export class Writes {
     return 'ok' in answer ? answer : this.#succeed(answer, options);
   }
 
-  /** Near tier, then what is running, then the state as it is applied; only what none of them knows goes to the log. */
+  /**
+   * Near tier, then what is running, then the state as it is applied; only what none of them knows goes to the
+   * log.
+   */
   #once(request: WriteRequest): KeptAnswer | Refusal | Promise<KeptAnswer | Refusal> {
     const client = clientKey(request.organization, request.vault, request.client);
     const row = this.#machine.rows.read<ClientRow>(client);

@@ -218,7 +218,10 @@ function idOf(result: { ok: boolean }): string {
   return (result as unknown as { id: string }).id;
 }
 
-/** Entities that expire are retried at another moment with other bytes, which is another request: keep those apart. */
+/**
+ * Entities that expire are retried at another moment with other bytes, which is another request: keep those
+ * apart.
+ */
 function withoutLifetimes(step: Step): Step {
   if (step.do !== 'round') return step;
   const requests = step.requests.map((request) =>

@@ -82,6 +82,15 @@ function keyOf(sequence: bigint): Uint8Array {
   return bytes;
 }
 
+/** Said when it returns: what a killed process still had to say would be lost. A full pipe is waited for. */
 function say(line: string): void {
-  writeSync(1, `${line}\n`);
+  for (;;) {
+    try {
+      writeSync(1, `${line}\n`);
+      return;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+    }
+  }
 }

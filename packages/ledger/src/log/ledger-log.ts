@@ -11,11 +11,11 @@ export type AppendResult =
   | { readonly appended: false; readonly term: number };
 
 /**
- * The truth of the ledger: entries in one order, each durable before it is acknowledged. Homes: the embedded segment
- * log, and engines that replicate by themselves.
+ * The truth of the ledger: entries in one order, each durable before it is acknowledged. Homes: the embedded
+ * segment log, and engines that replicate by themselves.
  *
- * Appends may be pipelined: the next may be called before the last has resolved, and they take effect in order. If one
- * fails, none behind it is appended.
+ * Appends may be pipelined: the next may be called before the last has resolved, and they take effect in order.
+ * If one fails, none behind it is appended.
  */
 export interface LedgerLog {
   /** The last index that is durable, as found at opening or through appends; 0 for a log without entries. */

@@ -1,7 +1,10 @@
 import type { Request } from '../rules/request.ts';
 import { requestText } from '../rules/request-text.ts';
 
-/** What the state machine must know and no clock or environment may tell it: part of the log, so that replicas agree. */
+/**
+ * What the state machine must know and no clock or environment may tell it: part of the log, so that replicas
+ * agree.
+ */
 export interface MachineSettings {
   readonly idempotency_ttl_ms: number;
   readonly idempotency_cleanup_ms: number;

@@ -8,7 +8,10 @@ import { transactionText } from './transaction-text.ts';
 
 type CreationRequest = AccountRequest | OrganizationRequest | VaultRequest;
 
-/** Accounts, organizations and vaults get their ids from where they are created, so every replica gives the same ones. */
+/**
+ * Accounts, organizations and vaults get their ids from where they are created, so every replica gives the same
+ * ones.
+ */
 export function applyCreation(
   machine: Machine,
   request: CreationRequest,

@@ -8,9 +8,9 @@ import type { Machine } from './machine.ts';
 import type { Applied, Outcome } from './outcome.ts';
 
 /**
- * Brings the machine from one log entry to the next. Depends on the machine and the entry alone: no clock, no chance, no
- * environment, no order that is not the entry's own. Every rule is decided here, so whatever reached the log twice, late
- * or by a mistaken leader is harmless.
+ * Brings the machine from one log entry to the next. Depends on the machine and the entry alone: no clock, no
+ * chance, no environment, no order that is not the entry's own. Every rule is decided here, so whatever reached
+ * the log twice, late or by a mistaken leader is harmless.
  */
 export function applyEntry(machine: Machine, entry: LogEntry): Applied {
   if (entry.index !== machine.height + 1) {

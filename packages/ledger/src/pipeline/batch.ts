@@ -20,8 +20,9 @@ export interface BatcherOptions {
 const DEPTH = 1;
 
 /**
- * Gathers requests. While the log is idle a batch goes as soon as the turn of the event loop is over; while it is
- * busy the next one fills, and goes when the log is free, when it is full, or when its first request has waited long enough.
+ * Gathers requests. While the log is idle a batch goes as soon as the turn of the event loop is over; while it
+ * is busy the next one fills, and goes when the log is free, when it is full, or when its first request has
+ * waited long enough.
  */
 export class Batcher {
   readonly #options: BatcherOptions;

@@ -2,8 +2,9 @@ import { forgetClient } from './client-row.ts';
 import type { Machine } from './machine.ts';
 
 /**
- * Forgets clients that were silent for longer than their time and entities that have expired. Sorted before anything is
- * removed, so that the order in which they came to be in memory, which differs after a restart, has no say.
+ * Forgets clients that were silent for longer than their time and entities that have expired. Sorted before
+ * anything is removed, so that the order in which they came to be in memory, which differs after a restart, has
+ * no say.
  */
 export function evict(machine: Machine): void {
   const { rows, lastSeen, expiries, settings, time } = machine;

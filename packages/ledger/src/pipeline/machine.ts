@@ -21,7 +21,10 @@ export interface PastBlocks {
   timeOf(height: number): number | undefined;
 }
 
-/** Everything that applying entries changes. Two machines that have applied the same entries are equal in every byte. */
+/**
+ * Everything that applying entries changes. Two machines that have applied the same entries are equal in every
+ * byte.
+ */
 export class Machine {
   readonly accounts: AccountTable;
   readonly rows: RowTable;

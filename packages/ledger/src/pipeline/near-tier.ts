@@ -8,7 +8,10 @@ export interface KeptAnswer {
   readonly position: number;
 }
 
-/** Answers of recent writes by client and key. Bounded and short-lived: whatever it has forgotten, the state still knows. */
+/**
+ * Answers of recent writes by client and key. Bounded and short-lived: whatever it has forgotten, the state
+ * still knows.
+ */
 export class NearTier {
   readonly #answers = new Map<string, KeptAnswer & { readonly until: number }>();
   readonly #world: World;

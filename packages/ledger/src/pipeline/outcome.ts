@@ -11,7 +11,10 @@ export type Outcome =
   | { readonly did: 'create'; readonly position: number; readonly id: string }
   | { readonly did: 'refuse'; readonly refusal: Refusal };
 
-/** What became of one journal entry: its number, then balance and previous entry of the debited and credited account. */
+/**
+ * What became of one journal entry: its number, then balance and previous entry of the debited and credited
+ * account.
+ */
 export type Effect = readonly [
   entry: number,
   debitBalance: string,

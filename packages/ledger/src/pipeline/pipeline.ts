@@ -25,8 +25,8 @@ export interface PipelineOptions {
 }
 
 /**
- * batch → commit → apply → seal → answer. Requests come in admitted and leave with their outcome; each stage is a file of
- * its own, and this one only joins them.
+ * batch → commit → apply → seal → answer. Requests come in admitted and leave with their outcome; each stage is
+ * a file of its own, and this one only joins them.
  */
 export class Pipeline {
   readonly #options: PipelineOptions;

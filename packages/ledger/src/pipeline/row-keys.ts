@@ -1,6 +1,6 @@
 /**
- * The keys of rows. Ids of organizations and vaults are made by the ledger and hold no slash, and what a caller chose comes
- * last, so no two things ever have one key.
+ * The keys of rows. Ids of organizations and vaults are made by the ledger and hold no slash, and what a caller
+ * chose comes last, so no two things ever have one key.
  */
 export function organizationKey(organization: string): string {
   return `organization/${organization}`;

@@ -1,8 +1,8 @@
 import { transactionId } from '../rules/transaction-id.ts';
 
 /**
- * A transaction as the text that a block holds and a proof proves: the request as it was logged, with its id before it and
- * what became of it behind.
+ * A transaction as the text that a block holds and a proof proves: the request as it was logged, with its id
+ * before it and what became of it behind.
  */
 export function transactionText(
   height: number,

@@ -1,6 +1,5 @@
 import { LIMITS } from '../limits.ts';
 import { type Checked, type Refusal, refuse } from '../refusal.ts';
-import { MAX_ASSET_LENGTH, MAX_CATEGORY_LENGTH } from '../state/account-record.ts';
 import { accountNumber } from './account-id.ts';
 import { ACTOR_CLAIMED, claimsActor } from './actor.ts';
 import { checkAmount } from './amount.ts';
@@ -25,7 +24,10 @@ export interface JournalEntry {
 const POLICIES = new Set(['ALWAYS_POSITIVE', 'ALWAYS_NEGATIVE', 'NONE']);
 const NAME = /^[A-Z0-9_]+$/;
 
-/** Takes the body of a transaction in any form that JSON can have, and returns its entries in the one form that is kept. */
+/**
+ * Takes the body of a transaction in any form that JSON can have, and returns its entries in the one form that
+ * is kept.
+ */
 export function checkJournal(input: unknown): Checked<readonly JournalEntry[]> {
   if (typeof input !== 'object' || input === null) {
     return refuse('INVALID_FIELD', 'A transaction must be an object with journal_entries.');
@@ -62,7 +64,7 @@ function checkEntry(input: unknown, at: number): Checked<JournalEntry> {
   }
   const type = checkName(raw.type, `${place}.type`, LIMITS.typeLength);
   if (!type.ok) return type;
-  const asset = checkName(raw.asset, `${place}.asset`, MAX_ASSET_LENGTH);
+  const asset = checkName(raw.asset, `${place}.asset`, LIMITS.assetLength);
   if (!asset.ok) return asset;
   const amount = checkAmount(raw.amount, `${place}.amount`);
   if (!amount.ok) return amount;
@@ -114,9 +116,9 @@ export function checkAccount(input: unknown): Checked<{ category: string; asset:
   }
   if (claimsActor(input)) return ACTOR_CLAIMED;
   const raw = input as Readonly<Record<string, unknown>>;
-  const category = checkName(raw.category, 'category', MAX_CATEGORY_LENGTH);
+  const category = checkName(raw.category, 'category', LIMITS.categoryLength);
   if (!category.ok) return category;
-  const asset = checkName(raw.asset, 'asset', MAX_ASSET_LENGTH);
+  const asset = checkName(raw.asset, 'asset', LIMITS.assetLength);
   if (!asset.ok) return asset;
   return { ok: true, value: { category: category.value, asset: asset.value } };
 }

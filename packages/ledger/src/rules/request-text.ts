@@ -2,8 +2,9 @@ import type { JournalEntry, JournalSide } from './journal.ts';
 import type { JournalRequest, Request } from './request.ts';
 
 /**
- * A request as JSON: exactly what `JSON.stringify` gives. Transactions are by far the most frequent, and everything in
- * them but actor, credential and key is known to need no escaping, so they are put together by hand.
+ * A request as JSON: exactly what `JSON.stringify` gives. Transactions are by far the most frequent, and
+ * everything in them but actor, credential and key is known to need no escaping, so they are put together by
+ * hand.
  */
 export function requestText(request: Request): string {
   return request.kind === 'journal' ? journalText(request) : JSON.stringify(request);

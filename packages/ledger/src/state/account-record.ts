@@ -1,3 +1,5 @@
+import { LIMITS } from '../limits.ts';
+
 /**
  * An account as the bytes that are hashed, stored and shown in proofs. Big-endian, so that they read well in hex.
  *
@@ -7,8 +9,6 @@
  *                                              120 number 8
  */
 export const RECORD_BYTES = 128;
-export const MAX_ASSET_LENGTH = 24;
-export const MAX_CATEGORY_LENGTH = 40;
 
 const AT = {
   version: 32,
@@ -66,8 +66,8 @@ export function writeChange(
 export function readAccount(bytes: Buffer, at: number): Account {
   return {
     number: readCount(bytes, at + AT.number),
-    asset: readName(bytes, at + AT.asset, MAX_ASSET_LENGTH),
-    category: readName(bytes, at + AT.category, MAX_CATEGORY_LENGTH),
+    asset: readName(bytes, at + AT.asset, LIMITS.assetLength),
+    category: readName(bytes, at + AT.category, LIMITS.categoryLength),
     balance: readBalance(bytes, at),
     version: readCount(bytes, at + AT.version),
     last: readPointer(bytes, at),
@@ -95,7 +95,7 @@ export function readPointer(bytes: Buffer, at: number): EntryPointer {
 }
 
 export function readAsset(bytes: Buffer, at: number): string {
-  return readName(bytes, at + AT.asset, MAX_ASSET_LENGTH);
+  return readName(bytes, at + AT.asset, LIMITS.assetLength);
 }
 
 function readWideBalance(bytes: Buffer, at: number): bigint {

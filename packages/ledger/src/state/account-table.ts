@@ -45,8 +45,8 @@ interface Change {
 }
 
 /**
- * All accounts, by number, as records in large pieces of memory: two cache misses to find one, nothing for the garbage
- * collector, and no cost that grows with their count but that of a deeper tree.
+ * All accounts, by number, as records in large pieces of memory: two cache misses to find one, nothing for the
+ * garbage collector, and no cost that grows with their count but that of a deeper tree.
  */
 export class AccountTable {
   readonly #slabs: Buffer[] = [];

@@ -8,8 +8,8 @@ export function addressOf(key: string): number {
 }
 
 /**
- * Linear hashing: with any number of buckets each address has one, and adding a bucket moves only some rows of one other.
- * So the table grows a bucket at a time, and no write ever pays for moving everything.
+ * Linear hashing: with any number of buckets each address has one, and adding a bucket moves only some rows of
+ * one other. So the table grows a bucket at a time, and no write ever pays for moving everything.
  */
 export function bucketOf(address: number, bucketCount: number): number {
   const half = 1 << (31 - Math.clz32(bucketCount));

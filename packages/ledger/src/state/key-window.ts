@@ -17,8 +17,8 @@ interface Generation {
 /**
  * The idempotency keys of the last hour or so, each with the transaction that used it.
  *
- * Time is log time, so every replica forgets the same keys at the same entry. Keys are kept by generation, one for each
- * cleanup interval, and a whole generation goes once its youngest key is out of the window.
+ * Time is log time, so every replica forgets the same keys at the same entry. Keys are kept by generation, one
+ * for each cleanup interval, and a whole generation goes once its youngest key is out of the window.
  */
 export class KeyWindow {
   readonly #generations: Generation[] = [];

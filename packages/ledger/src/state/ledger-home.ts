@@ -1,7 +1,10 @@
 import type { MachineSettings } from '../log/log-entry.ts';
 import type { KeyRun } from './key-window.ts';
 
-/** What belongs to the state besides its pages. All of it is saved in one step, so that a restart resumes exactly there. */
+/**
+ * What belongs to the state besides its pages. All of it is saved in one step, so that a restart resumes
+ * exactly there.
+ */
 export interface CheckpointMeta {
   /** 1: the form described here. */
   readonly version: 1;

@@ -13,8 +13,8 @@ const SNAPSHOT = /^snapshot-(\d+)$/;
 const TRIM_AT_ONCE = 10_000;
 
 /**
- * The home on disk: two LMDB environments, one for the state and one for the blocks. Both are synced as they commit, the
- * blocks first. A snapshot is a compacted copy of the state alone.
+ * The home on disk: two LMDB environments, one for the state and one for the blocks. Both are synced as they
+ * commit, the blocks first. A snapshot is a compacted copy of the state alone.
  */
 export class LmdbHome implements LedgerHome {
   readonly #directory: string;

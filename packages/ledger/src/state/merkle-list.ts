@@ -10,8 +10,8 @@ const NODE_BYTES = 1 + ARITY * DIGEST_BYTES;
 const FIRST_NODES = 4;
 
 /**
- * SHA-256 of UTF-8 text, as 32 Latin-1 characters: the cheapest form in which Node gives it. The first letter of the text
- * says what is hashed, so that no two kinds are ever confused.
+ * SHA-256 of UTF-8 text, as 32 Latin-1 characters: the cheapest form in which Node gives it. The first letter
+ * of the text says what is hashed, so that no two kinds are ever confused.
  */
 export type Digest = string;
 
@@ -27,8 +27,9 @@ export function toHex(value: Digest): string {
 export type MerklePath = readonly (readonly string[])[];
 
 /**
- * A Merkle tree over a list that grows at its end. A node is SHA-256 of `N` and its children's digests; the top of a list
- * of one is the leaf itself. Changing k leaves costs at most k hashes a level, and fewer where they share nodes.
+ * A Merkle tree over a list that grows at its end. A node is SHA-256 of `N` and its children's digests; the top
+ * of a list of one is the leaf itself. Changing k leaves costs at most k hashes a level, and fewer where they
+ * share nodes.
  */
 export class MerkleList {
   readonly #levels: Level[] = [new Level()];
@@ -71,7 +72,10 @@ export class MerkleList {
   }
 }
 
-/** One row of the tree in one piece of memory, laid out so that the text of each node above lies ready to be hashed. */
+/**
+ * One row of the tree in one piece of memory, laid out so that the text of each node above lies ready to be
+ * hashed.
+ */
 class Level {
   length = 0;
   #bytes = Buffer.alloc(FIRST_NODES * NODE_BYTES, NODE_MARK);

@@ -3,8 +3,8 @@ import { sha256Hex } from '../keys/sha256.ts';
 /**
  * Checks what a ledger claims, with nothing of the ledger's own code: only SHA-256 and the written rules.
  *
- * - A hash is SHA-256 of a letter and a text: `H` a block's header, `T` a transaction, `B` a bucket of rows, `A` the records
- *   of up to four accounts, `N` the digests of up to 16 children, `X`, `R` and `S` the roots below.
+ * - A hash is SHA-256 of a letter and a text: `H` a block's header, `T` a transaction, `B` a bucket of rows, `A`
+ *   the records of up to four accounts, `N` the digests of up to 16 children, `X`, `R` and `S` the roots below.
  * - transactions = `X` count `:` top; rows = `R` bucket count `:` top; state = `S` account count `:` accounts `:` rows.
  * - A row belongs into the bucket that linear hashing gives for the first 32 bits of SHA-256 of its key.
  */
