@@ -41,8 +41,8 @@ interface Behind {
 }
 
 /**
- * Sends ever new keys through one gate. Windows are short, so that what is alive at any moment stays the same while keys
- * come and go.
+ * Sends ever new keys through one gate. Windows are short, so that what is alive at any moment stays the same while
+ * keys come and go.
  */
 export async function churn(options: ChurnOptions): Promise<Sample[]> {
   const windows = {
@@ -128,7 +128,7 @@ function nobody(): Behind {
   };
 }
 
-/** How much more memory the last tenth of the keys saw than the second, when all was warm: the growth by churn alone. */
+/** How much more memory the last tenth of the keys saw than the second and third, when all was warm. */
 export function growthOf(samples: readonly Sample[]): number {
   const tenth = Math.floor(samples.length / 10);
   const peak = (from: number, to: number) =>

@@ -16,8 +16,8 @@ export interface RememberedAnswer {
 const CHARACTERS_PER_ENTRY = 256;
 
 /**
- * What a gate knows to be settled: bounded in number and in text. The oldest goes first; one that was asked for since it
- * came up last is given a second chance. Nothing but strings, so that churn leaves no holes outside the heap.
+ * What a gate knows to be settled: bounded in number and in text. The oldest goes first; one that was asked for since
+ * it came up last is given a second chance. Nothing but strings, so that churn leaves no holes outside the heap.
  */
 export class AnswerMemory {
   readonly #answers = new Map<string, RememberedAnswer>();

@@ -26,7 +26,7 @@ export interface ManagerLinkOptions {
   readonly homes?: () => number;
 }
 
-/** The manager could not be asked, or fell silent. Whether it took the submission in is not known; the key finds out. */
+/** The manager could not be asked, or fell silent. Whether it took the submission in, its key will find out. */
 export class LinkDown extends OncewardError {
   constructor(url: URL, cause: unknown) {
     const why = cause instanceof Error ? cause.message : String(cause);

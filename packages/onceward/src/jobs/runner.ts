@@ -260,7 +260,7 @@ export class Runner {
     });
   }
 
-  /** Offers every job that is up and that this process does not hold already. While it holds plenty, it need not look. */
+  /** Offers every job that is up and that is not held here already. Whoever holds plenty need not look. */
   async #rescan(): Promise<void> {
     if (this.#held.size > HELD_AT_MOST / 2) return;
     const { engine, world, types, onFault } = this.#options;
