@@ -44,17 +44,23 @@ export class CallDeadlines {
       };
       this.#calls.push(call);
       if (this.#timer === null) this.#arm(this.#timeoutMs);
-      const settle = (deliver: () => void) => {
-        if (!call.open) return;
-        this.#close(call);
-        if (performance.now() > call.endsAt) call.expire();
-        else deliver();
-      };
       result.then(
-        (value) => settle(() => resolve(value)),
-        (cause) => settle(() => reject(explain(cause))),
+        (value) => {
+          if (this.#endInTime(call)) resolve(value);
+        },
+        (cause) => {
+          if (this.#endInTime(call)) reject(explain(cause));
+        },
       );
     });
+  }
+
+  #endInTime(call: Call): boolean {
+    if (!call.open) return false;
+    this.#close(call);
+    if (performance.now() <= call.endsAt) return true;
+    call.expire();
+    return false;
   }
 
   #close(call: Call): void {

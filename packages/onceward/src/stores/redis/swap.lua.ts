@@ -11,14 +11,15 @@
  * Every call into Redis costs about as much as a plain command, so there are three, and no decoding.
  */
 export const SWAP = `
-if redis.call('GETRANGE', KEYS[1], 0, 7) ~= ARGV[1] then
-  return redis.call('GET', KEYS[1])
+local call, key, args = redis.call, KEYS[1], ARGV
+if call('GETRANGE', key, '0', '7') ~= args[1] then
+  return call('GET', key)
 end
-if ARGV[3] == '' then
-  redis.call('SET', KEYS[1], ARGV[2])
+if args[3] == '' then
+  call('SET', key, args[2])
 else
-  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+  call('SET', key, args[2], 'PX', args[3])
 end
-redis.call('PUBLISH', KEYS[1], '')
+call('PUBLISH', key, '')
 return 1
 `;
