@@ -15,6 +15,7 @@ import { CallDeadlines } from '../call-deadlines.ts';
 import type { PgClient } from './pg-driver.ts';
 import { explain } from './pg-session.ts';
 import {
+  collision,
   hashOf,
   READ,
   type ReadRow,
@@ -40,7 +41,7 @@ export class JoinedStore implements RecordStore {
 
   async read(id: OperationId): Promise<StoredRecord | null> {
     const [row] = await this.#run<ReadRow>(READ, [[hashOf(id).toString('hex')]]);
-    return recordFor(id, row?.hash === null ? undefined : row);
+    return recordFor(id, row === undefined || row.hash === null ? null : row);
   }
 
   async swap(
@@ -51,6 +52,7 @@ export class JoinedStore implements RecordStore {
     // Another transaction that is writing the same operation is waited for: its end decides.
     const parameters = swapParameters([{ id, hash: hashOf(id), expected, next }], true);
     const [answer] = swapAnswers(await this.#run<SwapRow>(SWAP, parameters));
+    if (answer === 'collision') throw collision();
     if (answer === undefined || answer === 'busy') {
       throw new StoreError('ONCE_STORE_UNAVAILABLE', 'PostgreSQL gave no answer');
     }

@@ -100,6 +100,24 @@ describe("records within the caller's transaction", () => {
   });
 });
 
+describe('a batch', () => {
+  it('[E10] is not spoilt by one row that belongs to another operation', async () => {
+    await withStore(async (store, own) => {
+      const odd = { scope: 'shop', key: 'odd' };
+      await store.swap(odd, null, record('odd'));
+      // As if another operation had the same hash.
+      await own.query(`update onceward.records set key = 'someone else'`);
+      const ids = Array.from({ length: 10 }, (_, at) => ({ scope: 'shop', key: `plain ${at}` }));
+      const results = await Promise.allSettled(
+        [odd, ...ids].map((id) => store.swap(id, null, record('new'))),
+      );
+      expect(results[0]).toMatchObject({ reason: { code: 'ONCE_RECORD_UNREADABLE' } });
+      for (const result of results.slice(1)) expect(result).toMatchObject({ value: { won: true } });
+      await expect(store.read(odd)).rejects.toMatchObject({ code: 'ONCE_RECORD_UNREADABLE' });
+    });
+  });
+});
+
 describe('the schema', () => {
   it('is created once by processes that start together', async () => {
     const own = await newDatabase();

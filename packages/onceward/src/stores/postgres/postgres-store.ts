@@ -23,9 +23,11 @@ import { JoinedStore } from './joined-store.ts';
 import type { PgClient, PgPool } from './pg-driver.ts';
 import { PgSession } from './pg-session.ts';
 import {
+  collision,
   hashOf,
   READ,
   type ReadRow,
+  type RecordRow,
   recordFor,
   SWAP,
   type SwapAnswer,
@@ -70,7 +72,7 @@ export class PostgresStore implements TransactionalStore<PgClient> {
   readonly #reading: PgSession;
   readonly #sweeping: PgSession;
   readonly #swaps: SwapQueue<SwapItem, SwapAnswer>;
-  readonly #reads: SwapQueue<ReadItem, StoredRecord | null>;
+  readonly #reads: SwapQueue<ReadItem, RecordRow | null>;
   readonly #deadlines: CallDeadlines;
   readonly #sweep = new Sweep();
   readonly #waiters = new Waiters();
@@ -113,7 +115,7 @@ export class PostgresStore implements TransactionalStore<PgClient> {
   }
 
   async read(id: OperationId): Promise<StoredRecord | null> {
-    return this.#reads.add({ id, hash: uuidText(hashOf(id)) });
+    return recordFor(id, await this.#reads.add({ id, hash: uuidText(hashOf(id)) }));
   }
 
   async swap(
@@ -127,6 +129,7 @@ export class PostgresStore implements TransactionalStore<PgClient> {
     const giveUpAt = performance.now() + timeoutMs;
     for (;;) {
       const answer = await this.#swaps.add({ id, hash, expected, next });
+      if (answer === 'collision') throw collision();
       if (answer !== 'busy') return answer;
       if (performance.now() >= giveUpAt) throw stillBusy(timeoutMs);
       await sleep(BUSY_PAUSE_MS * (0.5 + Math.random()), undefined, { ref: false });
@@ -209,10 +212,10 @@ async function swapBatch(session: PgSession, items: readonly SwapItem[]): Promis
 async function readBatch(
   session: PgSession,
   items: readonly ReadItem[],
-): Promise<(StoredRecord | null)[]> {
+): Promise<(RecordRow | null)[]> {
   const rows = await session.query<ReadRow>(READ, [items.map((item) => item.hash)]);
   const byHash = new Map(rows.map((row) => [row.hash, row]));
-  return items.map((item) => recordFor(item.id, byHash.get(item.hash)));
+  return items.map((item) => byHash.get(item.hash) ?? null);
 }
 
 function uuidText(hash: Buffer): string {

@@ -15,8 +15,11 @@ export interface SwapItem {
   readonly next: NextRecord | null;
 }
 
-/** `busy`: another transaction is writing the same operation; nothing was done. */
-export type SwapAnswer = SwapResult | 'busy';
+/**
+ * `busy`: another transaction is writing the same operation. `collision`: the hash belongs to another operation. Either
+ * way nothing was done for this row, and the rest of its batch is not concerned.
+ */
+export type SwapAnswer = SwapResult | 'busy' | 'collision';
 
 const OUTCOMES = { lost: 0, won: 1, busy: 2, collision: 3 } as const;
 
@@ -72,7 +75,7 @@ export function swapAnswers(rows: readonly SwapRow[]): SwapAnswer[] {
 function answerIn(row: SwapRow): SwapAnswer {
   if (row.outcome === OUTCOMES.won) return { won: true, revision: Number(row.revision) };
   if (row.outcome === OUTCOMES.busy) return 'busy';
-  if (row.outcome === OUTCOMES.collision) throw collision();
+  if (row.outcome === OUTCOMES.collision) return 'collision';
   const current = row.bytes === null ? null : { revision: Number(row.revision), bytes: row.bytes };
   return { won: false, current };
 }
@@ -89,8 +92,8 @@ export interface RecordRow {
   readonly bytes: Buffer;
 }
 
-export function recordFor(id: OperationId, row: RecordRow | undefined): StoredRecord | null {
-  if (row === undefined) return null;
+export function recordFor(id: OperationId, row: RecordRow | null): StoredRecord | null {
+  if (row === null) return null;
   if (row.scope !== id.scope || row.key !== id.key) throw collision();
   return { revision: Number(row.revision), bytes: row.bytes };
 }
@@ -104,7 +107,7 @@ function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-function collision(): StoreError {
+export function collision(): StoreError {
   return new StoreError(
     'ONCE_RECORD_UNREADABLE',
     'two operations have the same hash, which should not happen within the age of the universe',

@@ -158,6 +158,17 @@ describe('a Redis that is not as it was', () => {
     await admin.del('onceward:{3:oddjunk}');
   });
 
+  it('settles for a user who may not publish', async () => {
+    await admin.sendCommand('ACL SETUSER mute on nopass ~* +@all resetchannels'.split(' '));
+    const client = createClient({ url: server.url, username: 'mute', password: 'any' });
+    const store = await openRedisStore({ client });
+    opened.push(store);
+    const id = { scope: 'odd', key: 'mute' };
+    const revision = await winner(store.swap(id, null, record('pending', 1_000)));
+    const settled = await winner(store.swap(id, revision, record('committed', 1_000)));
+    expect((await store.read(id))?.revision).toBe(settled);
+  });
+
   it('[E4] wakes a waiter of another process', async () => {
     const [one, other] = [await openStore(), await openStore()];
     const id = { scope: 'odd', key: 'awaited' };

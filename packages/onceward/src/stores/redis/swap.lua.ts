@@ -8,6 +8,8 @@
  *
  *   returns  1 when it was replaced, else the value that is there, or nil
  *
+ * A user without the right to publish can still write: waiters then poll.
+ *
  * Every call into Redis costs about as much as a plain command, so there are three, and no decoding.
  */
 export const SWAP = `
@@ -20,6 +22,6 @@ if args[3] == '' then
 else
   call('SET', key, args[2], 'PX', args[3])
 end
-call('PUBLISH', key, '')
+redis.pcall('PUBLISH', key, '')
 return 1
 `;

@@ -11,7 +11,7 @@ import type {
   SwapResult,
 } from '../../engine/record-store.ts';
 import { requireStorable } from '../storable-id.ts';
-import { pagesOf, RecordTable } from './record-table.ts';
+import { collision, pagesOf, RecordTable } from './record-table.ts';
 import type { SqliteDatabase } from './sqlite-driver.ts';
 
 /** The records as part of a transaction that someone else began and will end. */
@@ -44,8 +44,9 @@ export class JoinedStore implements RecordStore {
         { applied: 'no' },
       );
     }
-    const [result] = this.#attempt(() => this.#table.swapAll([{ id, expected, next }]));
-    return result as SwapResult;
+    const [answer] = this.#attempt(() => this.#table.swapAll([{ id, expected, next }]));
+    if (answer === 'collision') throw collision();
+    return answer as SwapResult;
   }
 
   scan(query: ScanQuery): AsyncIterable<ScannedRecord> {

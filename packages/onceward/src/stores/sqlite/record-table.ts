@@ -18,6 +18,9 @@ export interface SwapItem {
   readonly next: NextRecord | null;
 }
 
+/** `collision`: the hash belongs to another operation. Nothing was done, and the rest of the batch is not concerned. */
+export type SwapAnswer = SwapResult | 'collision';
+
 /** The states as they stand in the table. A number, once given, keeps its meaning. */
 const STATES: readonly (RecordState | null)[] = [
   null,
@@ -91,14 +94,13 @@ export class RecordTable {
   }
 
   read(id: OperationId): StoredRecord | null {
-    const row = this.#read.get(hashOf(id), 1) as Row | undefined;
-    if (row === undefined) return null;
-    requireSame(id, row);
-    return { revision: row.revision, bytes: row.bytes };
+    const found = this.#find(id);
+    if (found === 'collision') throw collision();
+    return found;
   }
 
   /** All of them, one after the other. Revisions are taken for all at once, so some may go unused. */
-  swapAll(items: readonly SwapItem[]): SwapResult[] {
+  swapAll(items: readonly SwapItem[]): SwapAnswer[] {
     const last = (this.#mint.get(items.length) as { value: number }).value;
     const first = last - items.length + 1;
     return items.map((item, at) => this.#swap(item, first + at));
@@ -139,11 +141,19 @@ export class RecordTable {
     return forgotten;
   }
 
-  #swap(item: SwapItem, revision: Revision): SwapResult {
+  #swap(item: SwapItem, revision: Revision): SwapAnswer {
     if (this.#write(item, revision)) return { won: true, revision };
-    const current = this.read(item.id);
+    const current = this.#find(item.id);
+    if (current === 'collision') return current;
     const absentAsExpected = current === null && item.expected === null && item.next === null;
     return absentAsExpected ? { won: true, revision } : { won: false, current };
+  }
+
+  #find(id: OperationId): StoredRecord | null | 'collision' {
+    const row = this.#read.get(hashOf(id), 1) as Row | undefined;
+    if (row === undefined) return null;
+    if (row.scope !== id.scope || row.key !== id.key) return 'collision';
+    return { revision: row.revision, bytes: row.bytes };
   }
 
   /** One statement, which changes a row exactly if what is there is what was expected. */
@@ -216,9 +226,8 @@ function fits(record: ScannedRecord, query: ScanQuery): boolean {
   );
 }
 
-function requireSame(id: OperationId, row: Pick<Row, 'scope' | 'key'>): void {
-  if (row.scope === id.scope && row.key === id.key) return;
-  throw new StoreError(
+export function collision(): StoreError {
+  return new StoreError(
     'ONCE_RECORD_UNREADABLE',
     'two operations have the same hash, which should not happen within the age of the universe',
     { applied: 'no' },

@@ -1,16 +1,16 @@
 import { StoreError } from '../../engine/errors.ts';
 import type { OperationId } from '../../engine/record.ts';
-import type { ScanQuery, StoreCount, StoredRecord, SwapResult } from '../../engine/record-store.ts';
+import type { ScanQuery, StoreCount, StoredRecord } from '../../engine/record-store.ts';
 import type { EpochMs } from '../../engine/units.ts';
 import type { Durability, StoreFinding } from '../durability.ts';
-import { RecordTable, type ScanPage, type SwapItem } from './record-table.ts';
+import { RecordTable, type ScanPage, type SwapAnswer, type SwapItem } from './record-table.ts';
 import { RECORD_COLUMNS, SCHEMA, SCHEMA_VERSION } from './schema.sql.ts';
 import type { SqliteDatabase } from './sqlite-driver.ts';
 
 /** What the store asks of its database, one by one. The same words travel to a worker thread. */
 export interface SqliteCalls {
   read(id: OperationId): StoredRecord | null;
-  swapAll(items: readonly SwapItem[]): SwapResult[];
+  swapAll(items: readonly SwapItem[]): SwapAnswer[];
   scanPage(query: ScanQuery, from: number): ScanPage;
   count(): StoreCount;
   forgetDue(now: EpochMs, limit: number): number;
@@ -49,7 +49,7 @@ export class SqliteFile implements SqliteCalls {
     return unlessBusy(() => this.#table.read(id));
   }
 
-  swapAll(items: readonly SwapItem[]): SwapResult[] {
+  swapAll(items: readonly SwapItem[]): SwapAnswer[] {
     return this.#inTransaction(() => this.#table.swapAll(items));
   }
 

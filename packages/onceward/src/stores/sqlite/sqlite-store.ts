@@ -17,7 +17,7 @@ import type { StoreFinding } from '../durability.ts';
 import { requireStorable } from '../storable-id.ts';
 import { SwapQueue } from '../swap-queue.ts';
 import { JoinedStore } from './joined-store.ts';
-import { pagesOf, type SwapItem } from './record-table.ts';
+import { collision, pagesOf, type SwapAnswer, type SwapItem } from './record-table.ts';
 import type { SqliteAccess } from './sqlite-access.ts';
 import type { SqliteDatabase } from './sqlite-driver.ts';
 
@@ -30,7 +30,7 @@ export class SqliteStore implements TransactionalStore<SqliteDatabase> {
   readonly findings: readonly StoreFinding[];
   readonly #access: SqliteAccess;
   readonly #deadlines: CallDeadlines;
-  readonly #swaps: SwapQueue<SwapItem, SwapResult>;
+  readonly #swaps: SwapQueue<SwapItem, SwapAnswer>;
 
   constructor(access: SqliteAccess, timeoutMs: DurationMs) {
     this.traits = {
@@ -62,7 +62,9 @@ export class SqliteStore implements TransactionalStore<SqliteDatabase> {
   ): Promise<SwapResult> {
     requireStorable(id);
     if (next !== null && next.bytes.length > MAX_RECORD_BYTES) throw tooLarge(next.bytes.length);
-    return this.#swaps.add({ id, expected, next });
+    const answer = await this.#swaps.add({ id, expected, next });
+    if (answer === 'collision') throw collision();
+    return answer;
   }
 
   scan(query: ScanQuery): AsyncIterable<ScannedRecord> {
