@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startPostgres, startRedis } from '../../../scripts/services/index.ts';
 import { freePort, OncewardProcess, type Victim } from './victim.ts';
 
@@ -15,6 +16,7 @@ export interface Fleet {
 
 /** Short, so that a lost run is taken over or put in doubt while the clients still watch. */
 const LEASE_SECONDS = '3';
+const STORE_STARTS = 40;
 
 export async function startFleet(store: FleetStore, workerUrl: string): Promise<Fleet> {
   const folder = mkdtempSync(join(tmpdir(), 'onceward-jobs-crash-'));
@@ -56,7 +58,7 @@ export async function startFleet(store: FleetStore, workerUrl: string): Promise<
   const storeVictim: Victim[] =
     server === null
       ? []
-      : [{ name: 'store', kill: () => server.kill(), start: () => server.start() }];
+      : [{ name: 'store', kill: () => server.kill(), start: () => startPatiently(server) }];
   return {
     gates,
     victims: [...processes, ...storeVictim],
@@ -66,6 +68,18 @@ export async function startFleet(store: FleetStore, workerUrl: string): Promise<
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** PostgreSQL does not start while a process of its former life is still going; a supervisor tries again. */
+async function startPatiently(server: { start(): Promise<void> }): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await server.start();
+    } catch (error) {
+      if (tries === STORE_STARTS) throw error;
+      await sleep(500);
+    }
+  }
 }
 
 async function startStore(store: FleetStore) {

@@ -148,7 +148,8 @@ describe('gates over managers that share a store', () => {
   it('[J6] go on with the manager that is left, under the same job', async () => {
     const store = sharedStore(memoryStore());
     const managers = [await startManager(store), await startManager(store)];
-    const pool = new ManagerPool({ links: managers.map(({ url }) => linkTo(url)), world });
+    const links = managers.map(({ url }) => linkTo(url));
+    const pool = new ManagerPool({ links, world, windows: jobWindows });
     const first = await pool.submit(submission(1), 1_000);
     managers[0]!.server.closeAllConnections();
     await new Promise((resolve) => managers[0]!.server.close(resolve));
@@ -156,10 +157,23 @@ describe('gates over managers that share a store', () => {
       const again = await pool.submit(submission(1), 1_000);
       expect(again).toMatchObject({ jobId: 'jobId' in first && first.jobId, wasDuplicate: true });
     }
-    expect(await pool.checkWindows(jobWindows)).toBe(1);
-    await expect(pool.checkWindows({ ...jobWindows, committedMs: 400_000 })).rejects.toThrow(
-      'IDEMPOTENCY_COMMITTED_TTL_SECONDS',
-    );
+    expect(await pool.checkWindows()).toBe(1);
+  });
+
+  it('[J5] are not asked when their windows are shorter than the gate’s, whenever that is found', async () => {
+    const { url } = await startManager();
+    const misfits: string[] = [];
+    const pool = new ManagerPool({
+      links: [linkTo(url)],
+      world,
+      windows: { ...jobWindows, committedMs: 400_000 },
+      onMisfit: ({ message }) => misfits.push(message),
+    });
+    await expect(pool.checkWindows()).rejects.toThrow('IDEMPOTENCY_COMMITTED_TTL_SECONDS');
+    expect(await pool.submit(submission(1), 100)).toMatchObject({ why: 'unavailable' });
+    expect(misfits).toHaveLength(1);
+    const fitting = new ManagerPool({ links: [linkTo(url)], world, windows: jobWindows });
+    expect(await fitting.submit(submission(1), 100)).toMatchObject({ wasDuplicate: false });
   });
 
   it('[J6] say unavailable when no manager is left', async () => {

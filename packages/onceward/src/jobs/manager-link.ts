@@ -1,7 +1,7 @@
 import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest, Agent as SecureAgent } from 'node:https';
 import { OncewardError } from '../engine/errors.ts';
-import { type DurationMs, SECOND } from '../engine/units.ts';
+import { type DurationMs, MIB, SECOND } from '../engine/units.ts';
 import type { CancelResult, JobList, JobQuery, JobsPort, JobView } from './jobs-port.ts';
 import {
   type AnswerLine,
@@ -48,6 +48,7 @@ const FRESH_BATCHES = 4;
 /** A batch that still has not been answered by then holds something that waits, and makes room for others. */
 const FRESH_MS = 25;
 const CONNECTIONS = 256;
+const LONGEST_BATCH = 4 * MIB;
 
 /** One manager, reached over HTTP. */
 export class ManagerLink implements JobsPort {
@@ -104,7 +105,7 @@ export class ManagerLink implements JobsPort {
     setImmediate(() => {
       this.#scheduled = false;
       while (this.#fresh < FRESH_BATCHES && this.#waiting.length > 0) {
-        void this.#send(this.#waiting.splice(0, MOST_IN_BATCH));
+        void this.#send(this.#waiting.splice(0, batchLength(this.#waiting)));
       }
     });
   }
@@ -183,6 +184,17 @@ export class ManagerLink implements JobsPort {
       },
     });
   }
+}
+
+/** As many as travel together: the first in any case, however long it is. */
+function batchLength(waiting: readonly Waiting[]): number {
+  let characters = 0;
+  const most = Math.min(waiting.length, MOST_IN_BATCH);
+  for (let i = 0; i < most; i += 1) {
+    characters += waiting[i]!.submission.payload.length;
+    if (characters > LONGEST_BATCH && i > 0) return i;
+  }
+  return most;
 }
 
 function readLines(

@@ -9,12 +9,18 @@ import { checkGateWindows, type JobWindows } from './windows.ts';
 export interface ManagerPoolOptions {
   readonly links: readonly ManagerLink[];
   readonly world: World;
+  /** The gate's own windows: a manager whose windows are shorter is not asked. Absent between data centres. */
+  readonly windows?: JobWindows;
+  /** Told when a manager is found whose windows are too short. */
+  readonly onMisfit?: (error: OncewardError) => void;
 }
 
 interface Member {
   readonly link: ManagerLink;
   /** Left alone until then, unless all are. On the steady clock. */
   downUntil: DurationMs;
+  /** Its windows were compared since it was last found down: it may have come back with others. */
+  isChecked: boolean;
 }
 
 const REST_MS = SECOND;
@@ -25,24 +31,26 @@ const REST_MS = SECOND;
  */
 export class ManagerPool implements JobsPort {
   readonly #members: readonly Member[];
-  readonly #world: World;
+  readonly #options: ManagerPoolOptions;
   #turn = 0;
 
-  constructor({ links, world }: ManagerPoolOptions) {
+  constructor(options: ManagerPoolOptions) {
+    const { links } = options;
     if (links.length === 0) {
       throw new OncewardError(
         'ONCE_INVALID_CONFIG',
         'a gate needs the URL of at least one manager',
       );
     }
-    this.#members = links.map((link) => ({ link, downUntil: 0 }));
-    this.#world = world;
+    this.#members = links.map((link) => ({ link, downUntil: 0, isChecked: false }));
+    this.#options = options;
   }
 
   async submit(submission: Submission, waitMs: DurationMs): Promise<Answer> {
     let last: Answer = refused('unavailable', { retryAfterMs: REST_MS });
     for (const member of this.#inTurn()) {
       try {
+        if (!member.isChecked) await this.#check(member);
         const answer = await member.link.submit(submission, waitMs);
         if (answer.status !== 'refused' || answer.why !== 'unavailable') return answer;
         last = answer;
@@ -65,22 +73,16 @@ export class ManagerPool implements JobsPort {
     return this.#ask((link) => link.cancel(tenant, jobId));
   }
 
-  /**
-   * Compares the gate's windows with those of every manager that answers, and says how many did. A manager whose
-   * windows are too short stops the gate's start.
-   */
-  async checkWindows(gate: JobWindows): Promise<number> {
+  /** Compares windows with every manager that answers, and says how many did. One that does not fit throws. */
+  async checkWindows(): Promise<number> {
     let answered = 0;
-    for (const { link } of this.#members) {
-      let windows: JobWindows;
+    for (const member of this.#members) {
       try {
-        windows = await link.windows();
+        await this.#check(member);
+        answered += 1;
       } catch (error) {
-        if (error instanceof LinkDown) continue;
-        throw error;
+        if (!(error instanceof LinkDown)) throw error;
       }
-      checkGateWindows(gate, windows);
-      answered += 1;
     }
     return answered;
   }
@@ -110,13 +112,21 @@ export class ManagerPool implements JobsPort {
     const first = this.#turn;
     this.#turn = (this.#turn + 1) % this.#members.length;
     const all = [...this.#members.slice(first), ...this.#members.slice(0, first)];
-    const now = this.#world.elapsed();
+    const now = this.#options.world.elapsed();
     const isUp = ({ downUntil }: Member) => downUntil <= now;
     return [...all.filter(isUp), ...all.filter((member) => !isUp(member))];
   }
 
+  async #check(member: Member): Promise<void> {
+    const { windows } = this.#options;
+    if (windows !== undefined) checkGateWindows(windows, await member.link.windows());
+    member.isChecked = true;
+  }
+
   #noteDown(member: Member, error: unknown): void {
-    if (!(error instanceof LinkDown)) throw error;
-    member.downUntil = this.#world.elapsed() + REST_MS;
+    if (!(error instanceof OncewardError)) throw error;
+    if (!(error instanceof LinkDown)) this.#options.onMisfit?.(error);
+    member.isChecked = false;
+    member.downUntil = this.#options.world.elapsed() + REST_MS;
   }
 }

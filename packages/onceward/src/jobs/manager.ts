@@ -148,8 +148,9 @@ export class JobManager implements JobsPort {
   async list({ tenant, state, limit }: JobQuery): Promise<JobList> {
     const jobs: JobView[] = [];
     let looked = 0;
+    const most = tenant === null ? LOOKED_AT_MOST_OF_ALL : LOOKED_AT_MOST;
     const scope = tenant === null ? {} : { scope: runScope(tenant) };
-    for await (const view of this.#engine.list({ ...scope, limit: LOOKED_AT_MOST })) {
+    for await (const view of this.#engine.list({ ...scope, limit: most })) {
       looked += 1;
       const job = this.#view(view);
       if (job !== null && (state === undefined || job.queue !== null || job.state === state)) {
@@ -160,7 +161,7 @@ export class JobManager implements JobsPort {
     const shown = await Promise.all(jobs.slice(0, limit).map((job) => this.#withQueue(job)));
     return {
       jobs: state === undefined ? shown : shown.filter((job) => job.state === state),
-      complete: looked < LOOKED_AT_MOST && jobs.length <= limit,
+      complete: looked < most && jobs.length <= limit,
     };
   }
 
@@ -342,8 +343,9 @@ export type Reservation =
     }
   | Answer;
 
-/** Records that one listing looks at. */
+/** Records that one listing looks at. Without a tenant, those of submissions and of other doors are among them. */
 const LOOKED_AT_MOST = 10_000;
+const LOOKED_AT_MOST_OF_ALL = 100_000;
 const ID_STEP = 'job_id';
 const ANSWER_TYPE = 'application/vnd.onceward.submission+json';
 

@@ -12,6 +12,8 @@ const content = z.strictObject({
 });
 
 export interface HomeFile {
+  /** The data centre that this process is in. */
+  readonly here: string;
   readonly table: HomeTable;
   readonly managers: ReadonlyMap<string, readonly URL[]>;
 }
@@ -34,6 +36,7 @@ export function readHomeFile(path: string, here: string): HomeFile {
     ([name, managers]) => [name, managers.map((url) => new URL(url))] as const,
   );
   return {
+    here,
     table: checkHomeTable({ version, dataCentres, homes, otherwise }),
     managers: new Map(urls),
   };

@@ -50,7 +50,8 @@ const jobView = z.object({
 
 const state = z.enum(JOB_STATES as [JobView['state'], ...JobView['state'][]]);
 const listQuery = z.strictObject({
-  status: z.union([state, z.literal('')]).optional(),
+  // Every job that can be listed is one that was committed.
+  status: z.union([state, z.enum(['', 'committed'])]).optional(),
   state: z.union([state, z.literal('')]).optional(),
   limit: z.coerce.number().int().min(1).max(1_000).default(50),
 });
@@ -129,7 +130,8 @@ export function jobRoutes(api: Api, options: JobRoutesOptions): void {
     },
     async (request) => {
       const { status, state = status, limit } = request.query;
-      const wanted = state === undefined || state === '' ? {} : { state };
+      const isAny = state === undefined || state === '' || state === 'committed';
+      const wanted = isAny ? {} : { state };
       const found = await gate.list({ tenant: tenantOf(request), limit, ...wanted });
       return { jobs: found.jobs.map(show), complete: found.complete };
     },

@@ -40,11 +40,12 @@ export async function openJobs(around: JobsSurroundings): Promise<Jobs> {
   const { settings } = around;
   const windows = windowsOf(settings);
   const closing: (() => Promise<void> | void)[] = [];
+  const file = readHomes(settings);
   const local =
     settings.role === 'gate'
-      ? await connectToManagers(around, windows, closing)
+      ? await connectToManagers(around, windows, file, closing)
       : startManager(around, windows);
-  const homes = openHomes(settings, local, closing);
+  const homes = file === null ? null : openHomes(settings, file, local, closing);
   const jobs = homes?.router ?? local;
   const gate = settings.role === 'manager' ? null : new Gate({ manager: jobs, world, windows });
   const endpoint =
@@ -118,16 +119,22 @@ function workersOf(settings: Settings): JobType[] {
 async function connectToManagers(
   { settings, log }: JobsSurroundings,
   windows: JobWindows,
+  file: HomeFile | null,
   closing: (() => void)[],
 ): Promise<JobsPort> {
   if (settings.managers.length === 0) {
     throw invalid('a gate needs managers: set ONCEWARD_MANAGERS (--manager URL,URL)');
   }
   const secret = secretOf(settings, 'a gate');
-  const links = settings.managers.map((url) => new ManagerLink({ url: new URL(url), secret }));
-  const pool = new ManagerPool({ links, world });
+  // Managers of the same data centre compare versions too: theirs may have been started with another table.
+  const homes = file === null ? {} : { homes: () => file.table.version };
+  const links = settings.managers.map(
+    (url) => new ManagerLink({ url: new URL(url), secret, ...homes }),
+  );
+  const onMisfit = (err: Error) => log.error({ err }, 'manager_misfit');
+  const pool = new ManagerPool({ links, world, windows, onMisfit });
   closing.push(() => pool.close());
-  const answered = await pool.checkWindows(windows);
+  const answered = await pool.checkWindows();
   if (answered < links.length) log.warn({ answered, of: links.length }, 'managers_not_reached');
   return pool;
 }
@@ -137,13 +144,21 @@ interface OpenHomes {
   readonly globalView: GlobalView;
 }
 
-function openHomes(settings: Settings, local: JobsPort, closing: (() => void)[]): OpenHomes | null {
-  const { dataCentre: here, homes: path } = settings;
+function readHomes({ dataCentre: here, homes: path }: Settings): HomeFile | null {
   if (path === null && here === null) return null;
   if (path === null || here === null) {
     throw invalid('ONCEWARD_HOMES and ONCEWARD_DATA_CENTRE are set together or not at all');
   }
-  const file = readHomeFile(path, here);
+  return readHomeFile(path, here);
+}
+
+function openHomes(
+  settings: Settings,
+  file: HomeFile,
+  local: JobsPort,
+  closing: (() => void)[],
+): OpenHomes {
+  const { here } = file;
   const away = connectToOthers(file, here, secretOf(settings, 'a data centre'), closing);
   const router = new HomeRouter({ here, table: () => file.table, local, away });
   const globalView = new GlobalView({
@@ -154,7 +169,7 @@ function openHomes(settings: Settings, local: JobsPort, closing: (() => void)[])
   return { router, globalView };
 }
 
-const GLOBAL_VIEW_MS = 2_000;
+const GLOBAL_VIEW_MS = 3_000;
 
 function connectToOthers(
   { table, managers }: HomeFile,
