@@ -14,6 +14,9 @@ export interface CheckpointerParts {
   readonly counters: LedgerCounters;
 }
 
+/** More than come to be between two checkpoints of full batches, so that trimming keeps up. */
+const DROPPED_AT_ONCE = 5_000;
+
 /**
  * Saves the applied state from time to time, so that a restart replays only what came after, and sets a copy
  * aside more seldom, so that the log before it can go. Writing goes on meanwhile: what is saved is the state of
@@ -79,10 +82,14 @@ export class Checkpointer {
 
   /** Runs in one go, between two entries. */
   #take(): Checkpoint {
-    const { machine, book } = this.#parts;
+    const { machine, book, home } = this.#parts;
     const { height, term, time, accounts, rows, window, settings } = machine;
     const tip = book.tip;
     if (tip === undefined) throw new Error('There is nothing to save before the first block.');
+    const blocks = book.unsaved();
+    let historyBytes = home.meta()?.historyBytes ?? 0;
+    for (const bytes of blocks.values()) historyBytes += bytes.length;
+    const trimmed = this.#trim(historyBytes);
     return {
       meta: {
         version: 1,
@@ -95,28 +102,32 @@ export class Checkpointer {
         rowCount: rows.rowCount,
         keyCount: window.size,
         settings,
+        historyBytes: trimmed.bytes,
       },
       accountPages: accounts.takeDirtyPages(),
       rowPages: rows.takeDirtyPages(),
       keyRuns: window.takeFresh(),
       keysSince: window.oldest,
-      blocks: book.unsaved(),
-      firstBlock: this.#firstBlock(),
+      blocks,
+      firstBlock: trimmed.first,
     };
   }
 
-  /** Blocks over the limit go, but for those in which a key within its window was used. */
-  #firstBlock(): number {
+  /** The oldest block to keep: blocks over the limit go, but for those in which a key of the window was used. */
+  #trim(historyBytes: number): { readonly first: number; readonly bytes: number } {
     const { machine, book, settings } = this.#parts;
-    let low = book.first;
-    let high = Math.max(low, machine.height - settings.historyBlocks + 1);
-    const isNeeded = (height: number) =>
-      (book.timeOf(height) ?? 0) + machine.settings.idempotency_ttl_ms > machine.time;
-    while (low < high) {
-      const middle = Math.floor((low + high) / 2);
-      if (isNeeded(middle)) high = middle;
-      else low = middle + 1;
+    const windowBegins = machine.time - machine.settings.idempotency_ttl_ms;
+    let first = book.first;
+    let bytes = historyBytes;
+    for (
+      let dropped = 0;
+      dropped < DROPPED_AT_ONCE && bytes > settings.historyBytes;
+      dropped += 1
+    ) {
+      if (first >= machine.height || (book.timeOf(first) ?? 0) > windowBegins) break;
+      bytes -= book.lengthOf(first);
+      first += 1;
     }
-    return low;
+    return { first, bytes };
   }
 }

@@ -2,10 +2,25 @@
  * A ledger whose every write happens once, in order, and can be proven.
  *
  * ```ts
- * const ledger = await openLedger({ directory: './ledger' });
+ * const ledger = await openLedger({ directory: './ledger', ...settingsFromEnvironment(process.env) });
  * const caller = { actor: 'client:shop', credential: 'ak_shop' } as const;
  * const from = await ledger.createAccount(caller, { category: 'WALLET', asset: 'USD' });
  * ```
+ *
+ * For those who put a door on it:
+ *
+ * - A door authenticates and makes the `Caller`: `actor` for the record, `credential` (the public half) for the
+ *   scope of idempotency keys. A request that brings an `actor` of its own is refused here.
+ * - Every expected no is a `Refusal` with a code of `REFUSALS`, which has the HTTP status, the advice about
+ *   retrying, and whether gRPC should answer with a status (`malformed`) or inside the response. A rejected promise
+ *   is a `StoreError`: the ledger has stopped (503), and unless it says `applied: 'no'` the outcome is unknown.
+ * - Transactions: `transact`, `createAccount`; `reads.account`; `history.accountEntries`, `.transaction`,
+ *   `.idempotency`; `recovery`, `integrity`. Bodies are as on the wire; amounts may be bigints, strings of digits or
+ *   safe integers, so a door must parse large JSON numbers itself, and not through `Number`.
+ * - Sequenced writes: `write`, `batchWrite`, `createOrganization`, `createVault`; `reads.findScopeFault`, `.entity`,
+ *   `.verifiedEntity`, `.hasRelationship`, `.clientState`; `getBlock`, `getTip`, `watchBlocks`, `history.proof`.
+ * - What proves is text: `headerText`, `Block.texts`, `RowProof.bucket`. Send it as it is; `onceward/proof` checks it.
+ * - Metrics come from `counters`, `inFlight`, `opening` and `failure`.
  */
 export type {
   ChainReport,

@@ -32,8 +32,8 @@ export interface LedgerSettings {
   readonly checkpointBytes: number;
   /** How much log is kept behind the last snapshot, from which a damaged state is rebuilt. */
   readonly snapshotBytes: number;
-  /** How many blocks are kept for reads and proofs. Blocks within the idempotency window are always kept. */
-  readonly historyBlocks: number;
+  /** How much room blocks may take, for reads and proofs. Those within the idempotency window are always kept. */
+  readonly historyBytes: number;
   /** Rows other than accounts that stay in memory. */
   readonly workingSetRows: number;
 }
@@ -50,7 +50,7 @@ export const DEFAULT_SETTINGS = {
   nearTierTtlMs: 24 * HOUR,
   checkpointBytes: 32 * MIB,
   snapshotBytes: 256 * MIB,
-  historyBlocks: 1_000_000,
+  historyBytes: 4_096 * MIB,
   workingSetRows: 500_000,
 } as const satisfies LedgerSettings;
 
@@ -88,7 +88,7 @@ export const ENVIRONMENT: Readonly<Record<string, Variable>> = {
   LEDGER_NEAR_TIER_ENTRIES: { setting: 'nearTierEntries', ...WHOLE, least: 0, most: 10_000_000 },
   LEDGER_CHECKPOINT_MIB: { setting: 'checkpointBytes', ...WHOLE, unit: MIB, most: 4_096 },
   LEDGER_SNAPSHOT_MIB: { setting: 'snapshotBytes', ...WHOLE, unit: MIB, most: 65_536 },
-  LEDGER_HISTORY_BLOCKS: { setting: 'historyBlocks', ...WHOLE },
+  LEDGER_HISTORY_MIB: { setting: 'historyBytes', ...WHOLE, unit: MIB },
 };
 
 /** Reads the settings that the environment names; a value that is not valid stops with the name of the setting. */

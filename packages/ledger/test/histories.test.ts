@@ -26,6 +26,8 @@ const SETTINGS = {
   idempotencyCleanupMs: 1_000,
   clientTtlMs: 20_000,
   evictionInterval: 3,
+  // So few that pages are forgotten and read back all the time.
+  workingSetRows: 4,
 };
 
 type Step =

@@ -107,7 +107,7 @@ describe('a ledger on disk', () => {
   });
 
   it('[S9] drops old blocks, and reads and verifies what it keeps', async () => {
-    await reopen({ historyBlocks: 10, idempotencyTtlMs: HOUR });
+    await reopen({ historyBytes: 5_000, idempotencyTtlMs: HOUR });
     await makeAccounts(ledger, 2);
     await pay(30, 'a');
     await ledger.checkpoint();
@@ -123,7 +123,7 @@ describe('a ledger on disk', () => {
     const page = ledger.history.accountEntries('acct_1', null, 500);
     expect(page).toMatchObject({ ok: true, value: { isTrimmed: true } });
     expect(ledger.history.transaction('tx_3_0')).toBeUndefined();
-    await reopen({ historyBlocks: 10 });
+    await reopen({ historyBytes: 5_000 });
     expect(await ledger.verify()).toMatchObject({ ok: true });
     const body = transferBody({ from: 'acct_0', to: 'acct_1', amount: 1 });
     expect(await ledger.transact(CALLER, 'b-3', body)).toMatchObject({ layer: 'database' });

@@ -17,7 +17,7 @@ export class BlockBook implements PastBlocks {
   constructor(home: LedgerHome) {
     this.#home = home;
     const meta = home.meta();
-    this.#first = home.blockRange()?.first ?? 1;
+    this.#first = home.firstBlock() ?? 1;
     this.#tipHash = meta?.tip ?? NO_BLOCK;
     this.#tipHeight = meta?.height ?? 0;
   }
@@ -54,6 +54,11 @@ export class BlockBook implements PastBlocks {
     if (height < this.#first || height > this.#tipHeight) return undefined;
     const text = this.#recent.get(height)?.bytes.toString() ?? this.#home.block(height);
     return text === undefined ? undefined : parseBlock(text);
+  }
+
+  /** How long a block's text is. */
+  lengthOf(height: number): number {
+    return this.#recent.get(height)?.bytes.length ?? this.#home.blockLength(height);
   }
 
   timeOf(height: number): number | undefined {

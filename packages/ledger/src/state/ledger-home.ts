@@ -19,6 +19,8 @@ export interface CheckpointMeta {
   readonly rowCount: number;
   readonly keyCount: number;
   readonly settings: MachineSettings;
+  /** How long the texts of all blocks are that are kept. */
+  readonly historyBytes: number;
 }
 
 /** Changes since the last checkpoint. */
@@ -44,8 +46,10 @@ export interface LedgerHome {
   /** Oldest first. */
   keyRuns(): Iterable<KeyRun>;
   block(height: number): string | undefined;
-  /** The first and the last height of a block that is kept. */
-  blockRange(): { readonly first: number; readonly last: number } | undefined;
+  /** How long the text of a block is; 0 if it is not kept. */
+  blockLength(height: number): number;
+  /** The height of the oldest block that is kept. */
+  firstBlock(): number | undefined;
 
   /** Durable when it resolves: all of it or nothing, blocks no later than the state. */
   save(checkpoint: Checkpoint): Promise<void>;

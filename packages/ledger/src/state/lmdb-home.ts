@@ -10,7 +10,6 @@ import type { Checkpoint, CheckpointMeta, LedgerHome } from './ledger-home.ts';
 /** A checksum, and zeros so that the words behind it are aligned. */
 const RUN_HEAD_BYTES = 8;
 const SNAPSHOT = /^snapshot-(\d+)$/;
-const TRIM_AT_ONCE = 10_000;
 
 /**
  * The home on disk: two LMDB environments, one for the state and one for the blocks. Both are synced as they
@@ -77,10 +76,13 @@ export class LmdbHome implements LedgerHome {
     return this.#blocks.getBinaryFast(height)?.toString();
   }
 
-  blockRange(): { first: number; last: number } | undefined {
+  blockLength(height: number): number {
+    return this.#blocks.getBinaryFast(height)?.length ?? 0;
+  }
+
+  firstBlock(): number | undefined {
     const [first] = this.#blocks.getKeys({ limit: 1 });
-    const [last] = this.#blocks.getKeys({ limit: 1, reverse: true });
-    return first === undefined || last === undefined ? undefined : { first, last };
+    return first;
   }
 
   async save(checkpoint: Checkpoint): Promise<void> {
@@ -97,7 +99,7 @@ export class LmdbHome implements LedgerHome {
   }
 
   async #saveBlocks({ blocks, firstBlock }: Checkpoint): Promise<void> {
-    const old = [...this.#blocks.getKeys({ end: firstBlock, limit: TRIM_AT_ONCE })];
+    const old = [...this.#blocks.getKeys({ end: firstBlock })];
     await this.#history.batch(() => {
       for (const [height, bytes] of blocks) void this.#blocks.put(height, bytes);
       for (const height of old) void this.#blocks.remove(height);

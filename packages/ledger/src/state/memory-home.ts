@@ -38,10 +38,13 @@ export class MemoryHome implements LedgerHome {
     return this.#blocks.get(height);
   }
 
-  blockRange(): { first: number; last: number } | undefined {
+  blockLength(height: number): number {
+    return Buffer.byteLength(this.#blocks.get(height) ?? '');
+  }
+
+  firstBlock(): number | undefined {
     const heights = [...this.#blocks.keys()];
-    if (heights.length === 0) return undefined;
-    return { first: Math.min(...heights), last: Math.max(...heights) };
+    return heights.length === 0 ? undefined : Math.min(...heights);
   }
 
   async save(checkpoint: Checkpoint): Promise<void> {
