@@ -3,7 +3,7 @@ import type { Claim, WriteResult } from './claim.ts';
 import { OncewardError } from './errors.ts';
 import { checkOutcome, checkText, LIMITS } from './input.ts';
 import type { NearAnswer } from './near-tier.ts';
-import type { Attempt, Effect, Execution, Operation, Settlement } from './operation.ts';
+import type { Attempt, Effect, Execution, Operation, Refusal, Settlement } from './operation.ts';
 import { type EngineParts, settlingNow } from './parts.ts';
 import { onLapseOf } from './policy.ts';
 import { NOT_RETAINED, type Outcome, type SettledRecord, type Step } from './record.ts';
@@ -52,23 +52,35 @@ async function standStill(
   operation: Operation,
   claim: Claim,
 ): Promise<Ended | 'lost' | null> {
-  if (operation.signal?.aborted) {
-    await giveBack(parts, claim);
-    return { execution: refuse(parts, operation.id, 'deadline'), answer: null };
+  let refusal: Refusal | null = null;
+  if (!operation.signal?.aborted) {
+    const cause = await renewStale(operation, claim);
+    if (cause === 'lost') return 'lost';
+    if (cause !== null) {
+      const details = { retryAfterMs: 1_000, cause };
+      refusal = refuse(parts, operation.id, 'store_unavailable', details);
+    }
   }
-  let cause: unknown = new OncewardError(
-    'ONCE_STORE_UNAVAILABLE',
-    `the store took longer to renew the claim than its lease of ${operation.policy.leaseMs} ms`,
-  );
+  // The caller may have left while the claim was renewed.
+  if (operation.signal?.aborted) refusal ??= refuse(parts, operation.id, 'deadline');
+  if (refusal === null) return null;
+  await giveBack(parts, claim);
+  return { execution: refusal, answer: null };
+}
+
+/** `null`: the claim is fresh again. Otherwise why it is not. */
+async function renewStale(operation: Operation, claim: Claim): Promise<'lost' | Error | null> {
   try {
     if ((await claim.renew()) === 'lost') return 'lost';
     if (claim.isFresh) return null;
   } catch (error) {
-    cause = error;
+    return error as Error;
   }
-  await giveBack(parts, claim);
-  const details = { retryAfterMs: 1_000, cause };
-  return { execution: refuse(parts, operation.id, 'store_unavailable', details), answer: null };
+  const { leaseMs } = operation.policy;
+  return new OncewardError(
+    'ONCE_STORE_UNAVAILABLE',
+    `the store took longer to renew the claim than its lease of ${leaseMs} ms`,
+  );
 }
 
 async function settle(

@@ -157,6 +157,30 @@ describe('a bad day', () => {
     expect(effect).not.toHaveBeenCalled();
   });
 
+  it('[E5] an effect does not begin for a caller who left while its claim was renewed', async () => {
+    const world = manualWorld();
+    const { engine, meddle } = meddledStore(world);
+    const stop = new AbortController();
+    const effect = vi.fn(async () => committed('done'));
+    meddle(async (_next, swap) => {
+      const result = await swap();
+      await new Promise<void>((resolve) => {
+        world.startTimer(300, resolve);
+      });
+      meddle(async (_then, again) => {
+        stop.abort();
+        return again();
+      });
+      return result;
+    });
+    const operation = operationOf('in_doubt', { leaseMs: 100 });
+    const arrival = engine().execute({ ...operation, signal: stop.signal }, effect);
+    await world.advance(2_000);
+    expect(await arrival).toMatchObject({ reason: 'deadline' });
+    expect(effect).not.toHaveBeenCalled();
+    expect(await engine().read(id)).toBeNull();
+  });
+
   it('[E12] an attempt that was taken over does not run again unprotected when the store goes', async () => {
     const world = manualWorld();
     const { engine, meddle, setReadable } = meddledStore(world);

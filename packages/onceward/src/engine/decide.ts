@@ -109,7 +109,8 @@ export function isForgettable(record: OperationRecord, time: Time): boolean {
 
 /** Claimed by this attempt, and nothing has become of it yet: not given up, not doubted, not settled. */
 export function isHeldBy(current: Current | null, owner: string): current is Current {
-  return current?.record?.state === 'pending' && current.record.owner === owner;
+  const record = current?.record;
+  return record?.state === 'pending' && record.owner === owner && !isReleased(record);
 }
 
 export function isReleased(record: PendingRecord): boolean {
