@@ -61,8 +61,12 @@ export class Judge {
   seeWrite(write: Write): void {
     const file = this.fileOf(write.id);
     this.#tell(describe(write));
-    const circumstances = { now: this.#now(), calmSince: this.#calmSince(), skewMs: SKEW_MS };
-    const complaint = judgeWrite(file, write, circumstances);
+    const complaint = judgeWrite(file, write, {
+      now: this.#now(),
+      calmSince: this.#calmSince(),
+      underWayMs: this.#underWayMs + 4 * file.operation.policy.storeTimeoutMs,
+      skewMs: SKEW_MS,
+    });
     if (complaint !== null) this.complain(complaint, file);
     file.lastRevision = write.revision;
     this.#noteWrite(file, write);
@@ -120,11 +124,13 @@ export class Judge {
     const verdictKeepMs = this.#operatorKeepMs[index] ?? 0;
     if (earlier !== undefined && write.before?.record.state === record.state) {
       earlier.keepUntil = record.keepUntil;
-      const promised = this.#now() - this.#underWayMs - write.actor.missedMs + verdictKeepMs;
+      const since = this.#saidAt(file, write, 'extend');
+      const promised = since - write.actor.missedMs + verdictKeepMs;
       earlier.promisedUntil = Math.max(earlier.promisedUntil, promised);
       return;
     }
     const byOperator = record.resolution !== null && record.resolution.by !== 'probe';
+    const verdictUntil = this.#saidAt(file, write, 'resolve') + verdictKeepMs;
     const policyKeepMs =
       record.state === 'committed' ? policy.keepCommittedMs : policy.keepRejectedMs;
     const underWayMs = this.#underWayMs + 10 * policy.storeTimeoutMs;
@@ -140,11 +146,18 @@ export class Judge {
       byAttempt: record.resolution === null,
       appliedAt: this.#now(),
       // A machine that was suspended while its wall clock was wrong has no clock left to go by.
-      promisedUntil:
-        since + (byOperator ? verdictKeepMs - 5_000 : policyKeepMs) - write.actor.missedMs,
+      promisedUntil: (byOperator ? verdictUntil : since + policyKeepMs) - write.actor.missedMs,
       keepUntil: record.keepUntil,
     };
     file.settled.push(fact);
+  }
+
+  /** When an operator said it: from then on the answer is to be kept, however long the write takes. */
+  #saidAt(file: CaseFile, write: Write, action: AuditLine['action']): number {
+    const said = file.audits.filter(({ line, actor }) => {
+      return line.action === action && actor === write.actor;
+    });
+    return Math.min(this.#now(), ...said.map(({ at }) => at));
   }
 }
 

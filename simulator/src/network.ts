@@ -36,9 +36,16 @@ export class Network {
 
   /** A call that the client's own driver gives up after a while, whatever the engine does. */
   boundedCall<T>(life: Life, ms: number, request: Request<T>): Promise<T> {
+    let arrived = false;
     return new Promise<T>((resolve, reject) => {
       life.world.startTimer(ms, () => reject(unavailable('unknown')));
-      this.call(life, request).then(resolve, reject);
+      const once: Request<T> = (reply, fail) => {
+        // A transaction ends with its connection, so nothing of it is ever sent again.
+        if (arrived) return;
+        arrived = true;
+        request(reply, fail);
+      };
+      this.call(life, once).then(resolve, reject);
     });
   }
 

@@ -19,6 +19,7 @@ export interface Kept extends ScannedRecord {
   /** What was written, whatever has become of the bytes since. */
   readonly record: OperationRecord;
   readonly corrupted: boolean;
+  readonly spoiltAt: number;
   readonly appliedAt: number;
 }
 
@@ -101,7 +102,12 @@ export class RecordTable {
     const kept = this.get(id);
     if (kept === null) return false;
     const bytes = spoil(Uint8Array.from(kept.bytes));
-    this.#records.set(nameOf(id), { ...kept, bytes, corrupted: true });
+    this.#records.set(nameOf(id), {
+      ...kept,
+      bytes,
+      corrupted: true,
+      spoiltAt: this.#scheduler.now,
+    });
     return true;
   }
 
@@ -116,7 +122,7 @@ export class RecordTable {
     const record = decodeRecord(id, next.bytes);
     if (record === null) throw new Error('the engine wrote a record that it cannot read');
     const appliedAt = this.#scheduler.now;
-    return { id, revision, ...next, record, corrupted: false, appliedAt };
+    return { id, revision, ...next, record, corrupted: false, spoiltAt: Infinity, appliedAt };
   }
 }
 

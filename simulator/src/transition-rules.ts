@@ -14,6 +14,8 @@ export interface Circumstances {
   readonly now: number;
   /** Since when nothing has gone wrong anywhere. */
   readonly calmSince: number;
+  /** How long a write can be under way. */
+  readonly underWayMs: number;
   /** How far apart the clocks of healthy processes can be. */
   readonly skewMs: number;
 }
@@ -32,7 +34,9 @@ export function judgeWrite(file: CaseFile, write: Write, now: Circumstances): st
     return 'a record is kept until a time long gone';
   }
   if (before === null) return after === null ? null : judgeBirth(after);
-  if (before.corrupted) return judgeSpoilt(file, write, before, now);
+  // Whoever looked before it was spoilt may still write as if it were not: the revision is the same.
+  const unseen = before.spoiltAt + now.underWayMs >= now.now;
+  if (before.corrupted && !unseen) return judgeSpoilt(file, write, before, now);
   switch (before.record.state) {
     case 'pending':
       return judgeFromPending(file, write, before, before.record, now);
@@ -74,9 +78,9 @@ function judgeFromPending(
 ): string | null {
   const { after } = write;
   if (after === null) {
+    if (hasAudit(file, write, 'purge')) return null;
     const released = record.leaseUntil === 0;
     if (!released && isOwnRelease(file, write, before)) return judgeGivingBack(file, write, before);
-    if (hasAudit(file, write, 'purge')) return null;
     return mayBeForgotten(write, record) ? null : 'a pending record was forgotten';
   }
   const next = after.record;
