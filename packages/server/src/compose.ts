@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { type Ledger, openLedger } from '@onceward/ledger';
 import { type Engine, OncewardError, type RecordStore } from 'onceward';
 import { memoryStore } from 'onceward/memory';
 import { createTracedOnceward } from 'onceward/opentelemetry';
@@ -9,6 +10,7 @@ import type { Config } from './config/load-config.ts';
 import type { Settings } from './config/settings.ts';
 import type { Secret } from './credentials/credential.ts';
 import { CredentialStore } from './credentials/credential-store.ts';
+import { ledgerOptions } from './ledger/ledger-settings.ts';
 import { EventHub } from './observability/event-hub.ts';
 import { logEvents } from './observability/event-log.ts';
 import { Metrics } from './observability/metrics.ts';
@@ -24,11 +26,18 @@ export interface Program {
   readonly audit: AuditTrail;
   readonly events: EventHub;
   readonly metrics: Metrics;
+  /** `null` where none is served. */
+  readonly ledger: Ledger | null;
   /** Stops the background work, then closes what is on disk. */
   close(): Promise<void>;
 }
 
-export async function compose(config: Config, log: Logger): Promise<Program> {
+export interface Parts {
+  /** Whether the ledger in the data folder is opened too. */
+  readonly ledger?: boolean;
+}
+
+export async function compose(config: Config, log: Logger, parts: Parts = {}): Promise<Program> {
   const { settings } = config;
   // The store first: its lock says whether the folder is ours to write to.
   const store = await openStore(settings, log);
@@ -37,6 +46,7 @@ export async function compose(config: Config, log: Logger): Promise<Program> {
   events.listen(metrics.countEvent);
   events.listen(logEvents(log));
   const { audit, credentials, made } = await openFiles(settings, store);
+  const ledger = parts.ledger === true ? await openOwnLedger(settings, log, [store, audit]) : null;
   const engine = createTracedOnceward({
     store,
     near: { maxEntries: settings.maxEntries },
@@ -45,6 +55,7 @@ export async function compose(config: Config, log: Logger): Promise<Program> {
     audit: (line) => audit.append(line),
   });
   metrics.watch(engine);
+  if (ledger !== null) metrics.watchLedger(ledger);
   return {
     config,
     log,
@@ -54,7 +65,9 @@ export async function compose(config: Config, log: Logger): Promise<Program> {
     audit,
     events,
     metrics,
+    ledger,
     async close() {
+      await ledger?.close();
       await engine.close();
       await store.close();
       await audit.close();
@@ -115,6 +128,23 @@ async function openRedis(url: string, timeoutMs: number, log: Logger): Promise<R
   const client = createClient({ url });
   client.on('error', (err) => log.warn({ err }, 'store_connection_lost'));
   return openRedisStore({ client, timeoutMs });
+}
+
+/** What was opened before goes if this does not open. */
+async function openOwnLedger(
+  settings: Settings,
+  log: Logger,
+  opened: readonly { close(): Promise<void> }[],
+): Promise<Ledger> {
+  try {
+    const directory = join(settings.data, 'ledger');
+    const ledger = await openLedger({ directory, ...ledgerOptions(settings) });
+    log.info({ ...ledger.opening }, 'ledger_opened');
+    return ledger;
+  } catch (error) {
+    for (const one of opened) await one.close();
+    throw error;
+  }
 }
 
 async function openFiles(settings: Settings, store: RecordStore) {

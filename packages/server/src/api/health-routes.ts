@@ -54,6 +54,9 @@ export function healthRoutes(api: Api, program: Program, isClosing: () => boolea
     async () => {
       if (isClosing()) throw new Problem('closing', 'the server is finishing what it has begun');
       await engine.count();
+      if (program.ledger?.failure !== undefined) {
+        throw new Problem('store-unavailable', 'the ledger has stopped; restart the server');
+      }
       return { status: 'ready' as const };
     },
   );

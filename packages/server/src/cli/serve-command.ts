@@ -28,7 +28,8 @@ async function serve(options: Record<string, unknown>): Promise<number> {
   const config = configFor(options);
   const { host, port, logLevel, drainSeconds } = config.settings;
   const log = programLog(logLevel);
-  const program = await compose(config, log);
+  const { ledger, role } = config.settings;
+  const program = await compose(config, log, { ledger: ledger && role === 'both' });
   const app = await buildApp(program, { demo: config.settings.demo });
   try {
     await app.listen({ host, port });

@@ -28,6 +28,8 @@ export interface ConfigInput {
 
 /** Names with these beginnings are ours, so one that is not in the table is a mistake. */
 const OURS = /^(ONCEWARD|IDEMPOTENCY)_/;
+/** Others use this beginning too, so here only what is nearly the name of a setting is a mistake. */
+const PERHAPS_OURS = /^LEDGER_/;
 const FILE_SETTING = 'ONCEWARD_CONFIG';
 
 const IDS = Object.keys(SETTINGS) as SettingId[];
@@ -97,8 +99,10 @@ function unknownNames(input: ConfigInput, file: ConfigFile | null): string[] {
   const known = IDS.map((id) => SETTINGS[id].name);
   const problems: string[] = [];
   for (const name of Object.keys(input.env)) {
-    if (!OURS.test(name) || name === FILE_SETTING || known.includes(name)) continue;
-    problems.push(`${name} is no setting of onceward${hint(name, known)} (environment)`);
+    if (name === FILE_SETTING || known.includes(name)) continue;
+    const close = hint(name, known);
+    if (!OURS.test(name) && !(PERHAPS_OURS.test(name) && close !== '')) continue;
+    problems.push(`${name} is no setting of onceward${close} (environment)`);
   }
   for (const name of Object.keys(file?.values ?? {})) {
     if (known.includes(name)) continue;

@@ -1,4 +1,5 @@
 import { jobSettings } from '../jobs/job-settings.ts';
+import { ledgerSettings } from '../ledger/ledger-settings.ts';
 import {
   fraction,
   httpUrl,
@@ -248,7 +249,13 @@ const idempotency = {
   }),
 } as const;
 
-export const SETTINGS = { ...program, ...gateway, ...idempotency, ...jobSettings } as const;
+export const SETTINGS = {
+  ...program,
+  ...gateway,
+  ...idempotency,
+  ...jobSettings,
+  ...ledgerSettings,
+} as const;
 
 export type SettingId = keyof typeof SETTINGS;
 

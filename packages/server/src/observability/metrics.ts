@@ -1,7 +1,9 @@
+import type { Ledger } from '@onceward/ledger';
 import type { Engine, StoreCount } from 'onceward';
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
 import { countEvents } from './event-counts.ts';
 import { type Instruments, instrumentsOf } from './instruments.ts';
+import { countLedger } from './ledger-counts.ts';
 
 const REQUEST_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const STATES = ['pending', 'committed', 'rejected', 'in_doubt'] as const;
@@ -43,6 +45,10 @@ export class Metrics {
   watch(engine: Engine): void {
     watchMemory(this.#make, this.registry, engine);
     watchStore(this.#make, engine);
+  }
+
+  watchLedger(ledger: Ledger): void {
+    countLedger(this.#make, this.registry, ledger);
   }
 
   countStreamingSkipped(): void {

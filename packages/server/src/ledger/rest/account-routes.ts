@@ -1,0 +1,91 @@
+import type { Ledger, Refusal } from '@onceward/ledger';
+import { principalOf, requireRole } from '../../api/credential-check.ts';
+import type { Api } from '../../api/zod-schemas.ts';
+import type { CredentialStore } from '../../credentials/credential-store.ts';
+import { callerOf } from '../caller.ts';
+import * as documents from './documents.ts';
+import { sendRefusal } from './envelope.ts';
+import { showAccountEntry } from './views.ts';
+
+const tags = ['ledger'];
+const { refusals } = documents;
+const PAGE = 50;
+const LONGEST_PAGE = 500;
+
+export function accountRoutes(api: Api, ledger: Ledger, credentials: CredentialStore): void {
+  const write = { onRequest: requireRole(credentials, ['admin', 'client']) };
+  const look = { onRequest: requireRole(credentials, ['admin', 'client', 'read_only']) };
+
+  api.post(
+    '/account',
+    {
+      ...write,
+      schema: {
+        tags,
+        summary: 'Open an account for one asset',
+        body: documents.accountBody,
+        response: { 201: documents.accountId, ...refusals },
+      },
+    },
+    async (request, reply) => {
+      const result = await ledger.createAccount(callerOf(principalOf(request)), request.body);
+      if (!result.ok) return sendRefusal(reply, result);
+      return reply.code(201).send({ id: result.id });
+    },
+  );
+
+  api.get(
+    '/account/:id',
+    {
+      ...look,
+      schema: {
+        tags,
+        summary: 'An account and its balance',
+        params: documents.idPath,
+        response: { 200: documents.shownAccount, ...refusals },
+      },
+    },
+    async (request, reply) => {
+      const account = ledger.reads.account(request.params.id);
+      if (account === undefined) return sendRefusal(reply, NO_ACCOUNT);
+      return { ...account, balance: account.balance.toString() };
+    },
+  );
+
+  api.get(
+    '/account/:id/ledger',
+    {
+      ...look,
+      schema: {
+        tags,
+        summary: 'What happened to an account, newest first',
+        params: documents.idPath,
+        querystring: documents.pageQuery,
+        response: { 200: documents.accountPage, ...refusals },
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params;
+      const { cursor = '', limit = '' } = request.query;
+      const length = limit === '' ? PAGE : Number(limit);
+      if (!(Number.isInteger(length) && length >= 1 && length <= LONGEST_PAGE)) {
+        return sendRefusal(reply, BAD_LIMIT);
+      }
+      const page = ledger.history.accountEntries(id, cursor === '' ? null : cursor, length);
+      if (!page.ok) return sendRefusal(reply, page);
+      const { entries, cursor: next_cursor, isTrimmed: trimmed } = page.value;
+      return { account_id: id, entries: entries.map(showAccountEntry), next_cursor, trimmed };
+    },
+  );
+}
+
+const NO_ACCOUNT: Refusal = {
+  ok: false,
+  code: 'ACCOUNT_NOT_FOUND',
+  message: 'There is no such account.',
+};
+const BAD_LIMIT: Refusal = {
+  ok: false,
+  code: 'INVALID_FIELD',
+  message: `limit must be from 1 to ${LONGEST_PAGE}.`,
+};

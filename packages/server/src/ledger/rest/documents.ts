@@ -1,0 +1,114 @@
+import { z } from 'zod';
+
+/*
+ * What the API's document says of these routes. The ledger itself checks what comes in, because what it says of a
+ * mistake carries its code; so these schemas describe and do not decide.
+ */
+
+const amount = z
+  .union([z.int(), z.string().regex(/^[1-9][0-9]*$/)])
+  .describe('A positive whole number below 2^250, as a number of any length or as text.');
+const side = z.object({
+  account_id: z.string(),
+  balance_policy: z.enum(['ALWAYS_POSITIVE', 'ALWAYS_NEGATIVE', 'NONE']).optional(),
+});
+const entry = z.object({
+  sequence: z.int().describe('From 1 without gaps.'),
+  type: z.string(),
+  asset: z.string(),
+  amount,
+  debit: side.describe('Its balance falls.'),
+  credit: side.describe('Its balance rises.'),
+});
+const storedEntry = entry.extend({ id: z.string(), amount: z.string() });
+
+export const transactionBody = z.object({ journal_entries: z.array(entry).readonly() });
+export const committed = z.object({
+  transaction_id: z.string(),
+  journal_entries: z.array(storedEntry).readonly(),
+  created_at: z.string(),
+  block_height: z.int(),
+});
+export const transactionHeaders = z.looseObject({
+  'idempotency-key': z.string().describe('1 to 100 printable characters.'),
+});
+export const shownTransaction = committed.extend({
+  status: z.enum(['committed', 'rejected']),
+  actor: z.string(),
+  error: z.object({ code: z.string(), message: z.string() }).optional(),
+});
+export const shownIdempotency = z.object({
+  idempotency_key: z.string(),
+  status: z.enum(['committed', 'rejected']),
+  request: transactionBody,
+  response: z.unknown().describe('The answer as it was given.'),
+  created_at: z.string(),
+});
+export const accountBody = z.object({ category: z.string(), asset: z.string() });
+export const accountId = z.object({ id: z.string() });
+export const shownAccount = z.object({
+  id: z.string(),
+  category: z.string(),
+  asset: z.string(),
+  balance: z.string(),
+  version: z.int(),
+});
+export const accountPage = z.object({
+  account_id: z.string(),
+  entries: z.array(
+    z.object({
+      id: z.string(),
+      transaction_id: z.string(),
+      sequence: z.int(),
+      type: z.string(),
+      asset: z.string(),
+      amount: z.string(),
+      direction: z.enum(['debit', 'credit']),
+      counterpart: z.string(),
+      balance_after: z.string(),
+      created_at: z.string(),
+    }),
+  ),
+  next_cursor: z.string().nullable().describe('Where the next page begins; null at the end.'),
+  trimmed: z.boolean().describe('Older entries existed and are no longer kept.'),
+});
+export const pageQuery = z.object({ cursor: z.string().optional(), limit: z.string().optional() });
+export const idPath = z.object({ id: z.string() });
+export const keyPath = z.object({ key: z.string() });
+export const recovered = z.object({
+  records: z.array(
+    z.object({
+      idempotency_key: z.string(),
+      transaction_id: z.string(),
+      status: z.enum(['committed', 'rejected']),
+      created_at: z.string(),
+    }),
+  ),
+  count: z.int(),
+});
+export const integrity = z.object({
+  ok: z.boolean(),
+  chain: z.object({
+    ok: z.boolean(),
+    first: z.int(),
+    last: z.int(),
+    transactions: z.int(),
+    problem: z.string().nullable(),
+  }),
+  state: z.object({
+    ok: z.boolean(),
+    height: z.int(),
+    assets: z.array(z.object({ asset: z.string(), accounts: z.int(), sum: z.string() })),
+    problem: z.string().nullable(),
+  }),
+});
+
+const refusal = z.object({
+  error: z.object({
+    code: z.string(),
+    message: z.string(),
+    retry: z.enum(['same_key', 'new_key', 'never']).optional(),
+    layer: z.enum(['in_flight', 'batch', 'database']).optional(),
+  }),
+});
+export const refusals = { '4xx': refusal, '5xx': refusal };

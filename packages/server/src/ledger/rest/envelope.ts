@@ -1,0 +1,60 @@
+import { REFUSALS, type Refusal } from '@onceward/ledger';
+import type { FastifyReply } from 'fastify';
+import { StoreError } from 'onceward';
+import type { Logger } from 'pino';
+import type { Problem } from '../../api/problem.ts';
+import { toProblem } from '../../api/refusals.ts';
+import type { Api } from '../../api/zod-schemas.ts';
+
+interface ErrorBody {
+  readonly code: string;
+  readonly message: string;
+  readonly retry?: string;
+  readonly layer?: string;
+}
+
+/** An expected no of the ledger, in the envelope that its callers know. */
+export function sendRefusal(reply: FastifyReply, refusal: Refusal): FastifyReply {
+  const { code, message, layer } = refusal;
+  const { status, advice } = REFUSALS[code];
+  if (status === 503) reply.header('retry-after', 1);
+  const error = { code, message, retry: advice, ...(layer === undefined ? {} : { layer }) };
+  return sendError(reply, status, error);
+}
+
+/** Everything else that goes wrong at these routes leaves in the same envelope. */
+export function refuseInEnvelopes(api: Api, log: Logger): void {
+  api.setErrorHandler((error, request, reply) => {
+    if (error instanceof StoreError) {
+      log.error({ err: error, route: request.routeOptions.url }, 'ledger_failed');
+      reply.header('retry-after', 1);
+      return sendError(reply, 503, { code: 'LEDGER_UNAVAILABLE', message: whatIsKnown(error) });
+    }
+    const problem = toProblem(error);
+    if (problem.status >= 500) log.error({ err: error, route: request.routeOptions.url }, 'failed');
+    if (problem.retryAfterSeconds !== undefined) {
+      reply.header('retry-after', problem.retryAfterSeconds);
+    }
+    return sendError(reply, problem.status, { code: codeOf(problem), message: problem.message });
+  });
+}
+
+function sendError(reply: FastifyReply, status: number, error: ErrorBody): FastifyReply {
+  return reply
+    .code(status)
+    .header('content-type', 'application/json; charset=utf-8')
+    .header('cache-control', 'no-store')
+    .send(JSON.stringify({ error }));
+}
+
+function codeOf({ kind }: Problem): string {
+  return kind === 'invalid-request' ? 'INVALID_FIELD' : kind.replaceAll('-', '_').toUpperCase();
+}
+
+function whatIsKnown({ applied }: StoreError): string {
+  if (applied === 'no') return 'The ledger cannot write now. Nothing happened; try again later.';
+  return (
+    'The ledger stopped while it wrote. Whether this happened is known when it is back: ' +
+    'GET /idempotency/{key} and GET /recovery tell.'
+  );
+}

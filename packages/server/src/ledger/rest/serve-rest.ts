@@ -1,0 +1,33 @@
+import type { Ledger } from '@onceward/ledger';
+import { Problem } from '../../api/problem.ts';
+import type { Api, ZodTypes } from '../../api/zod-schemas.ts';
+import type { Program } from '../../compose.ts';
+import { accountRoutes } from './account-routes.ts';
+import { refuseInEnvelopes } from './envelope.ts';
+import { parseExactJson } from './exact-json.ts';
+import { soundnessRoutes } from './soundness-routes.ts';
+import { transactionRoutes } from './transaction-routes.ts';
+
+/** The ledger as a REST API, with its own envelope for errors and its own reading of JSON. */
+export async function serveRest(app: Api, program: Program, ledger: Ledger): Promise<void> {
+  await app.register(async (scope) => {
+    const api = scope.withTypeProvider<ZodTypes>();
+    readJsonExactly(api);
+    refuseInEnvelopes(api, program.log);
+    api.setValidatorCompiler(() => (value) => ({ value }));
+    transactionRoutes(api, ledger, program.credentials);
+    accountRoutes(api, ledger, program.credentials);
+    soundnessRoutes(api, ledger, program.credentials);
+  });
+}
+
+function readJsonExactly(api: Api): void {
+  api.removeContentTypeParser('application/json');
+  api.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, text, done) => {
+    try {
+      done(null, parseExactJson(text as string));
+    } catch {
+      done(new Problem('invalid-request', 'The body is not valid JSON.'), undefined);
+    }
+  });
+}

@@ -1,0 +1,80 @@
+import type {
+  AccountEntry,
+  CommittedTransaction,
+  IdempotencyView,
+  IntegrityReport,
+  RecoveredTransaction,
+  TransactionView,
+} from '@onceward/ledger';
+
+/** The answer to a transaction, now and when it is asked for later. Amounts are decimal text: no parser rounds them. */
+export function showCommitted(transaction: CommittedTransaction) {
+  return {
+    transaction_id: transaction.transactionId,
+    journal_entries: transaction.journalEntries,
+    created_at: iso(transaction.createdAt),
+    block_height: transaction.blockHeight,
+  };
+}
+
+export function showIdempotency({ key, request, response, createdAt, status }: IdempotencyView) {
+  const { code, message } = response.ok ? { code: '', message: '' } : response;
+  return {
+    idempotency_key: key,
+    status,
+    request,
+    response: response.ok ? showCommitted(response) : { error: { code, message } },
+    created_at: iso(createdAt),
+  };
+}
+
+/** Another credential's key is nobody's business, so none is shown. */
+export function showTransaction({ transaction, createdAt, blockHeight }: TransactionView) {
+  const { id, status, actor, entries = [], error } = transaction;
+  return {
+    transaction_id: id,
+    status,
+    actor,
+    journal_entries: entries.map((entry) => ({ id: `${id}_${entry.sequence}`, ...entry })),
+    created_at: iso(createdAt),
+    block_height: blockHeight,
+    ...(error === undefined ? {} : { error }),
+  };
+}
+
+export function showAccountEntry(entry: AccountEntry) {
+  return {
+    id: entry.id,
+    transaction_id: entry.transactionId,
+    sequence: entry.sequence,
+    type: entry.type,
+    asset: entry.asset,
+    amount: entry.amount,
+    direction: entry.direction,
+    counterpart: entry.counterpart,
+    balance_after: entry.balanceAfter,
+    created_at: iso(entry.createdAt),
+  };
+}
+
+export function showRecovered(record: RecoveredTransaction) {
+  return {
+    idempotency_key: record.idempotencyKey,
+    transaction_id: record.transactionId,
+    status: record.status,
+    created_at: iso(record.createdAt),
+  };
+}
+
+export function showIntegrity({ ok, chain, state }: IntegrityReport) {
+  const assets = state.assets.map(({ asset, accounts, sum }) => ({
+    asset,
+    accounts,
+    sum: `${sum}`,
+  }));
+  return { ok, chain, state: { ...state, assets } };
+}
+
+function iso(at: number): string {
+  return new Date(at).toISOString();
+}
