@@ -136,6 +136,9 @@ describe('a sequenced write', () => {
     expect(stored.proof.bucket).toContain('"expires_at"');
     homes.world.advance(1_000);
     expect(valueAt('a')).toBeUndefined();
+    const condition = { mustExist: true } as const;
+    const absent = await ledger.write(CALLER, input(99, [set('a', '2', { condition })]));
+    expect(absent).toMatchObject({ code: 'KEY_NOT_FOUND' });
     for (let n = 2; n <= 12; n += 1) await ledger.write(CALLER, input(n, [set('b', 'x')]));
     expect(ledger.reads.verifiedEntity({ organization }, 'a').proof.bucket).not.toContain('-/a"');
   });

@@ -1,0 +1,111 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { RowTable } from './row-table.ts';
+
+type Step =
+  | { readonly do: 'write'; readonly key: string; readonly n: number }
+  | { readonly do: 'remove'; readonly key: string }
+  | { readonly do: 'seal' | 'save' | 'shrink' | 'undo' };
+
+const key = fc.nat(200).map((n) => `row/${n}`);
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('write' as const), key, n: fc.nat() }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('remove' as const), key }) },
+  {
+    weight: 3,
+    arbitrary: fc
+      .constantFrom(...(['seal', 'save', 'shrink', 'undo'] as const))
+      .map((what) => ({ do: what })),
+  },
+);
+
+/** A table, the pages that were saved of it, and what it should hold. */
+class Subject {
+  readonly pages = new Map<number, string>();
+  readonly source = { readPage: (page: number) => this.pages.get(page) };
+  readonly table = RowTable.empty(this.source);
+  sealed = new Map<string, number>();
+  current = new Map<string, number>();
+  #mark = this.table.mark();
+
+  take(next: Step): void {
+    switch (next.do) {
+      case 'write':
+        this.table.write(next.key, { n: next.n });
+        this.current.set(next.key, next.n);
+        return;
+      case 'remove':
+        this.table.remove(next.key);
+        this.current.delete(next.key);
+        return;
+      case 'undo':
+        this.table.undoTo(this.#mark);
+        this.current = new Map(this.sealed);
+        return;
+      case 'save':
+        // Taken only between seals, as checkpoints are.
+        this.#seal();
+        for (const [page, text] of this.table.takeDirtyPages()) this.pages.set(page, text);
+        return;
+      case 'shrink':
+        this.#seal();
+        this.table.shrinkTo(0);
+        return;
+      default:
+        this.#seal();
+    }
+  }
+
+  #seal(): void {
+    this.table.seal();
+    this.#mark = this.table.mark();
+    this.sealed = new Map(this.current);
+  }
+
+  contents(): Map<string, number> {
+    const found = new Map<string, number>();
+    for (let n = 0; n <= 200; n += 1) {
+      const row = this.table.read<{ n: number }>(`row/${n}`);
+      if (row !== undefined) found.set(`row/${n}`, row.n);
+    }
+    return found;
+  }
+}
+
+describe('a table of rows', () => {
+  it('holds what was written, whatever is sealed, undone, saved or forgotten in between', () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 150 }), (steps) => {
+        const subject = new Subject();
+        for (const next of steps) subject.take(next);
+        const byKey = (rows: Map<string, number>) => [...rows].sort();
+        expect(byKey(subject.contents())).toEqual(byKey(subject.current));
+        subject.take({ do: 'save' });
+        expect(subject.table.rowCount).toBe(subject.current.size);
+        const pages = [...subject.pages].sort(([a], [b]) => a - b).map(([, text]) => text);
+        const loaded = RowTable.load(subject.source, pages, () => {});
+        expect(loaded.root).toBe(subject.table.root);
+      }),
+      { numRuns: 80 },
+    );
+  });
+
+  it('keeps a row that changed while its page was being saved', () => {
+    const subject = new Subject();
+    subject.take({ do: 'write', key: 'row/1', n: 1 });
+    subject.take({ do: 'save' });
+    subject.take({ do: 'write', key: 'row/1', n: 2 });
+    subject.take({ do: 'shrink' });
+    expect(subject.table.read('row/1')).toEqual({ n: 2 });
+  });
+
+  it('has one root for one content, in whatever order it was written', () => {
+    const names = Array.from({ length: 60 }, (_, n) => `row/${n}`);
+    const rootOf = (order: readonly string[]) => {
+      const { table } = new Subject();
+      for (const name of order) table.write(name, { n: name.length });
+      return table.seal();
+    };
+    expect(rootOf(names.toReversed())).toBe(rootOf(names));
+  });
+});
