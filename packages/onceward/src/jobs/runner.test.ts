@@ -1,0 +1,197 @@
+import { describe, expect, it } from 'vitest';
+import { OutcomeUnknown } from '../engine/attempt.ts';
+import { Engine } from '../engine/engine.ts';
+import type { RecordStore } from '../engine/record-store.ts';
+import { nodePlatform } from '../runtime/node-platform.ts';
+import { memoryStore } from '../stores/memory/memory-store.ts';
+import { type ManualWorld, manualWorld } from '../testing/manual-world.ts';
+import { sharedStore, troubledStore } from '../testing/troubled-store.ts';
+import { defineJob, type JobContext, type JobType, type Rerun } from './job-type.ts';
+import { JobManager, type JobManagerOptions } from './manager.ts';
+import { submissionOf } from './submission.ts';
+import { jobWindows } from './windows.ts';
+
+function jobType(run: (context: JobContext) => Promise<unknown>, rerun: Rerun = 'safe'): JobType {
+  return defineJob({
+    type: 'work',
+    rerun,
+    parse: (payload) => payload,
+    run: (_payload, context) => run(context),
+  });
+}
+
+function startManager(
+  world: ManualWorld,
+  store: RecordStore,
+  type: JobType,
+  options: Partial<JobManagerOptions> = {},
+) {
+  const engine = new Engine({ store, world, platform: nodePlatform(), sweep: { everyMs: 1_000 } });
+  const manager = new JobManager({ engine, world, types: [type], ...options });
+  return { engine, manager };
+}
+
+function submission(sequence: number) {
+  const key = `host:${sequence}:a1b2c3d4e5f60718`;
+  return submissionOf({ tenant: 'shop', key, type: 'work', payload: null });
+}
+
+async function idOf(manager: JobManager, sequence: number): Promise<string> {
+  const answer = await manager.submit(submission(sequence));
+  return 'jobId' in answer ? answer.jobId : '';
+}
+
+const forever = () => new Promise<never>(() => {});
+
+describe('a runner', () => {
+  it('[J6] finds jobs that another manager took in and does not run', async () => {
+    const world = manualWorld();
+    const store = sharedStore(memoryStore());
+    const type = jobType(async () => 'done');
+    const { manager: taking } = startManager(world, store, type, { run: false });
+    const jobId = await idOf(taking, 1);
+    startManager(world, store, type);
+    await world.advance(5_000);
+    expect(await taking.find('shop', jobId)).toMatchObject({ state: 'succeeded', attempts: 1 });
+  });
+
+  it('[J3] runs more jobs than it holds in memory', async () => {
+    const world = manualWorld();
+    let runs = 0;
+    let open: () => void = () => {};
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const type = jobType(async () => {
+      await gate;
+      runs += 1;
+    });
+    const { manager } = startManager(world, sharedStore(memoryStore()), type);
+    for (let i = 0; i < 10_100; i += 1) await manager.submit(submission(i));
+    expect(manager.load.running).toBe(16);
+    expect(manager.load.ready).toBeLessThanOrEqual(10_000);
+    open();
+    await world.advance(6_000);
+    expect(runs).toBe(10_100);
+  });
+
+  it('[J5] takes over a run whose manager froze, under a higher fence, and the late one changes nothing', async () => {
+    const world = manualWorld();
+    const store = memoryStore();
+    const frozen = troubledStore(sharedStore(store));
+    const fences: number[] = [];
+    let finish: (value: string) => void = () => {};
+    const { manager: first } = startManager(
+      world,
+      frozen,
+      jobType(({ fence }) => {
+        fences.push(fence);
+        return new Promise((resolve) => {
+          finish = resolve;
+        });
+      }),
+    );
+    const jobId = await idOf(first, 1);
+    await world.advance(1);
+    frozen.trouble = 'frozen';
+    await world.advance(jobWindows.pendingMs);
+    const { manager: second } = startManager(
+      world,
+      sharedStore(store),
+      jobType(async ({ fence }) => {
+        fences.push(fence);
+        return 'second';
+      }),
+    );
+    await world.advance(1);
+    frozen.trouble = null;
+    finish('first');
+    await world.advance(10_000);
+    expect(fences).toHaveLength(2);
+    expect(fences[1]).toBeGreaterThan(fences[0]!);
+    expect(await second.find('shop', jobId)).toMatchObject({ result: 'second', attempts: 2 });
+  });
+
+  it('[J5] puts a lost run in doubt that may not be repeated, until an operator has spoken', async () => {
+    const world = manualWorld();
+    const store = memoryStore();
+    const lost = troubledStore(sharedStore(store));
+    let runs = 0;
+    const type = jobType(() => {
+      runs += 1;
+      return forever();
+    }, 'never');
+    const { manager: first } = startManager(world, lost, type);
+    const jobId = await idOf(first, 1);
+    await world.advance(1);
+    lost.trouble = 'frozen';
+    const { manager, engine } = startManager(world, sharedStore(store), type);
+    await world.advance(jobWindows.pendingMs + 10_000);
+    expect(await manager.find('shop', jobId)).toMatchObject({ state: 'in_doubt', type: 'work' });
+    expect(await manager.cancel('shop', jobId)).toBe('already_over');
+    expect((await engine.count()).in_doubt).toBe(1);
+
+    const verdict = { as: 'committed', by: 'operator', reason: 'seen at the bank' } as const;
+    await engine.resolve({ scope: 'job:shop', key: jobId }, { ...verdict, keepMs: 1_000_000 });
+    expect(await manager.find('shop', jobId)).toMatchObject({
+      state: 'succeeded',
+      error: 'resolved: seen at the bank',
+    });
+    expect(runs).toBe(1);
+  });
+
+  it('[J5] puts a job in doubt that cannot tell how it ended', async () => {
+    const world = manualWorld();
+    const type = jobType(async () => {
+      throw new OutcomeUnknown('the line went dead');
+    });
+    const { manager } = startManager(world, sharedStore(memoryStore()), type);
+    const jobId = await idOf(manager, 1);
+    await world.advance(60_000);
+    expect(await manager.find('shop', jobId)).toMatchObject({ state: 'in_doubt', attempts: 1 });
+  });
+
+  it('[J8] gives up a job that takes its process down every time', async () => {
+    const world = manualWorld();
+    const store = memoryStore();
+    let runs = 0;
+    const type = jobType(() => {
+      runs += 1;
+      return forever();
+    });
+    let jobId = '';
+    for (let life = 0; life < 6; life += 1) {
+      const mortal = troubledStore(sharedStore(store));
+      const { manager } = startManager(world, mortal, type);
+      if (life === 0) jobId = await idOf(manager, 1);
+      await world.advance(5_000);
+      mortal.trouble = 'frozen';
+      await world.advance(jobWindows.pendingMs);
+    }
+    const { manager } = startManager(world, sharedStore(store), type);
+    const job = await manager.find('shop', jobId);
+    expect(runs).toBe(3);
+    expect(job).toMatchObject({ state: 'failed', attempts: 3 });
+    expect(job?.error).toContain('given up');
+  });
+
+  it('[J8] waits for the jobs that run when it is closed, and begins no more', async () => {
+    const world = manualWorld();
+    const ended: string[] = [];
+    const type = jobType(async ({ jobId }) => {
+      await new Promise<void>((resolve) => {
+        world.startTimer(1_000, resolve);
+      });
+      ended.push(jobId);
+    });
+    const { manager } = startManager(world, sharedStore(memoryStore()), type, { concurrency: 1 });
+    const running = await idOf(manager, 1);
+    const waiting = await idOf(manager, 2);
+    const closed = manager.close(10_000);
+    await world.advance(1_500);
+    await closed;
+    await world.advance(60_000);
+    expect(ended).toEqual([running]);
+    expect(await manager.find('shop', waiting)).toMatchObject({ state: 'queued' });
+  });
+});
