@@ -72,8 +72,8 @@ export const ANSWERS: readonly Mutant[] = [
     edits: [
       inEngine(
         'execute-once.ts',
-        "if (answer === 'timed_out') return refuseInProgress(parts, operation, arrivedAt);",
-        `if (answer === 'timed_out') return { kind: 'executed', settlement: await effect(${FORGED_ATTEMPT}), attempt: 1, fence: 0, recorded: false };`,
+        "if (end === 'timed_out') return refuseInProgress(parts, operation, arrivedAt);",
+        `if (end === 'timed_out') return { kind: 'executed', settlement: await effect(${FORGED_ATTEMPT}), attempt: 1, fence: 0, recorded: false };`,
       ),
     ],
   },

@@ -3,7 +3,7 @@ import { type Ended, runClaimed } from './attempt.ts';
 import { Claim } from './claim.ts';
 import { type Current, type Decision, decide, isHeldBy } from './decide.ts';
 import { OncewardError, type StoreError } from './errors.ts';
-import type { NearAnswer, Run } from './near-tier.ts';
+import type { NearAnswer, Run, RunEnd } from './near-tier.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
 import { callStore, type EngineParts, prepare, retentionNow, understand } from './parts.ts';
 import { askProbe } from './probe.ts';
@@ -39,10 +39,12 @@ export async function executeOnce(
     const running = parts.near.run(operation.id);
     if (running !== undefined && running.fingerprint === operation.fingerprint) {
       const left = budgetLeft(parts, operation, arrivedAt);
-      const answer = left > 0 ? await waitForRun(parts, running, left) : 'timed_out';
-      if (answer === 'timed_out') return refuseInProgress(parts, operation, arrivedAt);
+      const end = left > 0 ? await waitForRun(parts, running, left) : 'timed_out';
+      if (end === 'timed_out') return refuseInProgress(parts, operation, arrivedAt);
       tellWaited(parts, operation, arrivedAt);
-      if (answer !== null) return answerFromNear(parts, operation, answer);
+      if (end === null) continue;
+      if (!('reason' in end)) return answerFromNear(parts, operation, end);
+      if (operation.policy.onStoreDown === 'refuse') return end;
       continue;
     }
     if (running?.claimed) return refuse(parts, operation.id, 'mismatch');
@@ -61,13 +63,14 @@ async function leadRun(
   run: Run,
   arrivedAt: DurationMs,
 ): Promise<Execution> {
-  let answer: NearAnswer | null = null;
+  let end: RunEnd = null;
   try {
-    const ended = await approach(parts, operation, effect, run, arrivedAt);
-    answer = ended.answer;
-    return ended.execution;
+    const { execution, answer } = await approach(parts, operation, effect, run, arrivedAt);
+    end = answer;
+    if (execution.kind === 'refused' && execution.reason === 'store_unavailable') end = execution;
+    return execution;
   } finally {
-    parts.near.end(operation.id, run, answer);
+    parts.near.end(operation.id, run, end);
   }
 }
 

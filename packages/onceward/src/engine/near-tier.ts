@@ -1,3 +1,4 @@
+import type { Refusal } from './operation.ts';
 import type { OperationId, Outcome, SettledState } from './record.ts';
 import { type EpochMs, MIB } from './units.ts';
 
@@ -25,32 +26,37 @@ export interface NearAnswer {
   used: boolean;
 }
 
+/**
+ * What a run leaves to those behind it: its answer; the refusal of a store that did not answer, which they would only
+ * meet again one after the other; or nothing, and each finds out for itself.
+ */
+export type RunEnd = NearAnswer | Refusal | null;
+
 /** An operation that this process is running, or is trying to claim. Others gather here. */
 export class Run {
   readonly fingerprint: string;
   /** The store has granted the claim: only now is the fingerprint known to be the right one. */
   claimed = false;
-  #ended: { readonly answer: NearAnswer | null } | null = null;
-  #waiting: ((answer: NearAnswer | null) => void)[] | null = null;
+  #ended: { readonly by: RunEnd } | null = null;
+  #waiting: ((end: RunEnd) => void)[] | null = null;
 
   constructor(fingerprint: string) {
     this.fingerprint = fingerprint;
   }
 
-  /** Called with the answer, or with `null` when the run ended without one that is kept. */
-  whenEnded(callback: (answer: NearAnswer | null) => void): void {
+  whenEnded(callback: (end: RunEnd) => void): void {
     if (this.#ended !== null) {
-      callback(this.#ended.answer);
+      callback(this.#ended.by);
       return;
     }
     this.#waiting ??= [];
     this.#waiting.push(callback);
   }
 
-  end(answer: NearAnswer | null): void {
-    this.#ended = { answer };
+  end(by: RunEnd): void {
+    this.#ended = { by };
     if (this.#waiting === null) return;
-    for (const callback of this.#waiting) callback(answer);
+    for (const callback of this.#waiting) callback(by);
     this.#waiting = null;
   }
 }
@@ -102,12 +108,12 @@ export class NearTier {
     return run;
   }
 
-  /** Ends a run and wakes everyone behind it, with the answer if there is one to give. */
-  end(id: OperationId, run: Run, answer: NearAnswer | null): void {
+  /** Ends a run and wakes everyone behind it. An answer is remembered. */
+  end(id: OperationId, run: Run, by: RunEnd): void {
     const name = nameOf(id);
     if (this.#runs.get(name) === run) this.#runs.delete(name);
-    if (answer !== null) this.#remember(name, answer);
-    run.end(answer);
+    if (by !== null && !('reason' in by)) this.#remember(name, by);
+    run.end(by);
   }
 
   remember(id: OperationId, answer: NearAnswer): void {

@@ -134,6 +134,20 @@ describe('a store in trouble', () => {
     expect(never).not.toHaveBeenCalled();
   });
 
+  it('[E12] that is frozen is given up once for all arrivals of a process', async () => {
+    const store = troubledStore(memoryStore());
+    const { engine, world } = setUp(store);
+    store.trouble = 'frozen';
+    const patient = { ...operation, policy: { ...profiles.http, waitMs: 30_000 } };
+    const never = vi.fn(async () => committed(''));
+    const arrivals = Array.from({ length: 8 }, () => engine.execute(patient, never));
+    await world.advance(profiles.http.storeTimeoutMs);
+    for (const refusal of await Promise.all(arrivals)) {
+      expect(refusal).toMatchObject({ kind: 'refused', reason: 'store_unavailable' });
+    }
+    expect(never).not.toHaveBeenCalled();
+  });
+
   it('[E12] runs unprotected where that was chosen, and counts it', async () => {
     const store = troubledStore(memoryStore());
     const { engine, types } = setUp(store);

@@ -1,20 +1,20 @@
 import type { Decision } from './decide.ts';
-import type { NearAnswer, Run } from './near-tier.ts';
+import type { Run, RunEnd } from './near-tier.ts';
 import type { Operation } from './operation.ts';
 import type { EngineParts } from './parts.ts';
 import type { DurationMs } from './units.ts';
 
-/** Waits behind a run of this process. `null`: it ended without an answer that is kept. */
+/** Waits behind a run of this process. */
 export function waitForRun(
   parts: EngineParts,
   run: Run,
   atMostMs: DurationMs,
-): Promise<NearAnswer | null | 'timed_out'> {
+): Promise<RunEnd | 'timed_out'> {
   return new Promise((resolve) => {
     const timer = parts.world.startTimer(atMostMs, () => resolve('timed_out'));
-    run.whenEnded((answer) => {
+    run.whenEnded((end) => {
       timer.cancel();
-      resolve(answer);
+      resolve(end);
     });
   });
 }
