@@ -138,6 +138,32 @@ describe('a transaction', () => {
     expect(await pay('k1', 5)).toMatchObject({ code: 'DUPLICATE_IDEMPOTENCY_KEY' });
   });
 
+  it('[L1] may bring a balance to the very bound of its policy, and not beyond', async () => {
+    const move = (
+      key: string,
+      from: string,
+      to: string,
+      amount: number,
+      sides: [string, string],
+    ) => {
+      const [debit, credit] = sides;
+      const [entry] = transferBody({ from, to, amount }).journal_entries;
+      const bound = {
+        ...entry,
+        debit: { account_id: from, balance_policy: debit },
+        credit: { account_id: to, balance_policy: credit },
+      };
+      return ledger.transact(CALLER, key, { journal_entries: [bound] });
+    };
+    const bounds: [string, string] = ['ALWAYS_NEGATIVE', 'ALWAYS_POSITIVE'];
+    expect(await move('k1', cash, shop, 5, bounds)).toMatchObject({ ok: true });
+    const back: [string, string] = ['ALWAYS_POSITIVE', 'ALWAYS_NEGATIVE'];
+    expect(await move('k2', shop, cash, 6, back)).toMatchObject({ code: 'INSUFFICIENT_FUNDS' });
+    expect(await move('k3', shop, cash, 6, ['NONE', back[1]])).toMatchObject({ ok: false });
+    expect(await move('k4', shop, cash, 5, back)).toMatchObject({ ok: true });
+    expect([balance(cash), balance(shop)]).toEqual([0n, 0n]);
+  });
+
   it('[L7] is undone as a whole when its second entry breaks a policy', async () => {
     const body = transferBody(
       { from: cash, to: shop, amount: 10 },

@@ -262,6 +262,25 @@ describe('a retry of a sequenced write', () => {
     });
   });
 
+  it('[S4] is known by its key among the last 64, and by its sequence for ever', async () => {
+    const sent = Array.from({ length: 70 }, (_, n) =>
+      ledger.write(CALLER, input(n + 1, [set('a', `${n}`)])),
+    );
+    const answers = await Promise.all(sent);
+    await reopen();
+    for (const n of [7, 8, 64, 65, 70]) {
+      const first = answers[n - 1];
+      expect(await ledger.write(CALLER, input(n, [set('a', `${n - 1}`)]))).toMatchObject({
+        code: 'ALREADY_COMMITTED',
+        committedTxId: first?.ok && first.txId,
+        assignedSequence: BigInt(n),
+      });
+    }
+    const old = await ledger.write(CALLER, input(2, [set('a', '1')], { sequence: 2n }));
+    expect(old).toMatchObject({ code: 'ALREADY_COMMITTED', assignedSequence: 2n });
+    expect(old).not.toHaveProperty('committedTxId');
+  });
+
   it('[S4] under the same key with other operations is refused, before and after a restart', async () => {
     await ledger.write(CALLER, input(1, [set('a', '1')]));
     const other = input(1, [set('a', '2')]);
