@@ -40,8 +40,8 @@ export const ANSWERS: readonly Mutant[] = [
       ),
       inEngine(
         'execute-once.ts',
-        'if (answer !== null) return answerFromNear(parts, operation, answer);',
-        'if (answer !== null) return replay(parts, operation.id, answer, true);',
+        'return answerFromNear(parts, operation, end);',
+        'return replay(parts, operation.id, end, true);',
       ),
     ],
   },
