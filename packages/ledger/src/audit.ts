@@ -125,7 +125,7 @@ export class Audit {
     const { height, accountCount } = meta;
     const accounts = new AccountTable();
     const top = toHex(accounts.restore(this.#home.accountPages(), accountCount));
-    const rows = RowTable.load(NO_SOURCE, this.#home.rowPages(), () => {});
+    const rows = RowTable.load(NO_SOURCE, this.#home.rowPages());
     const assets = sumBalances(accounts);
     const isSameRoot =
       combineRoots(accountCount, top, rows.root) === this.#book.block(height)?.header.state;

@@ -65,7 +65,7 @@ export class Checkpointer {
       this.#bytes = 0;
       await home.save(checkpoint);
       book.saved(checkpoint.meta.height, checkpoint.firstBlock);
-      machine.rows.shrinkTo(settings.workingSetRows);
+      machine.rows.saved();
       counters.checkpoints += 1;
       if (this.#bytesSinceSnapshot >= settings.snapshotBytes) await this.#snapshot();
       await log.trim(home.snapshotHeight());

@@ -20,6 +20,8 @@ export const LIMITS = {
   requestBytes: 1_024 * 1_024,
   /** Requests that are being worked on at once. */
   inFlight: 65_536,
+  /** And how long their texts may be together. */
+  inFlightLength: 256 * 1_024 * 1_024,
 } as const;
 
 /** Writes of one client that are remembered with key and outcome, so that a retry is told what became of it. */

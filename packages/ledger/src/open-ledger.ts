@@ -9,7 +9,12 @@ import type { LedgerLog } from './log/ledger-log.ts';
 import { NearTier } from './pipeline/near-tier.ts';
 import { Pipeline } from './pipeline/pipeline.ts';
 import { recover } from './recover.ts';
-import { DEFAULT_SETTINGS, type LedgerSettings, machineSettings } from './settings.ts';
+import {
+  checkSettings,
+  DEFAULT_SETTINGS,
+  type LedgerSettings,
+  machineSettings,
+} from './settings.ts';
 import type { LedgerHome } from './state/ledger-home.ts';
 import { LmdbHome } from './state/lmdb-home.ts';
 
@@ -28,7 +33,7 @@ export interface LedgerOptions extends Partial<LedgerSettings> {
  * applied.
  */
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
-  const settings: LedgerSettings = { ...DEFAULT_SETTINGS, ...withoutUndefined(options) };
+  const settings = checkSettings({ ...DEFAULT_SETTINGS, ...withoutUndefined(options) });
   const world = options.world ?? nodeWorld();
   const log = options.log ?? (await EmbeddedLog.open({ directory: join(folder(options), 'log') }));
   let home: LedgerHome | undefined = options.home;
@@ -49,7 +54,11 @@ async function start(
   log: LedgerLog,
   home: LedgerHome,
 ): Promise<Ledger> {
-  const { machine, book, replayed, rebuiltBecause } = await recover(home, log);
+  const { machine, book, replayed, rebuiltBecause } = await recover(
+    home,
+    log,
+    settings.workingSetRows,
+  );
   const counters = newCounters();
   const term = Math.max(log.lastTerm, machine.term) + 1;
   const barrier = machine.height + 1;

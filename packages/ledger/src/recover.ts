@@ -26,13 +26,17 @@ export interface Recovered {
  * Brings back the state as it was: what the home saved, if every byte of it adds up to the root of its block,
  * else the copy that was set aside; then what the log has beyond it.
  */
-export async function recover(home: LedgerHome, log: LedgerLog): Promise<Recovered> {
+export async function recover(
+  home: LedgerHome,
+  log: LedgerLog,
+  rowLimit?: number,
+): Promise<Recovered> {
   let rebuiltBecause: string | null = null;
-  let loaded = tryLoad(home);
+  let loaded = tryLoad(home, rowLimit);
   if (typeof loaded === 'string') {
     rebuiltBecause = loaded;
     await home.restoreSnapshot();
-    loaded = tryLoad(home);
+    loaded = tryLoad(home, rowLimit);
     if (typeof loaded === 'string') throw unreadable(`neither state nor snapshot: ${loaded}`);
   }
   const { machine, book } = loaded;
@@ -62,25 +66,36 @@ function unreadable(why: string): StoreError {
 }
 
 /** The saved state, or why it cannot be used. */
-function tryLoad(home: LedgerHome): { machine: Machine; book: BlockBook } | string {
+function tryLoad(
+  home: LedgerHome,
+  rowLimit?: number,
+): { machine: Machine; book: BlockBook } | string {
   try {
-    return load(home);
+    return load(home, rowLimit);
   } catch (error) {
     return (error as Error).message;
   }
 }
 
-function load(home: LedgerHome): { machine: Machine; book: BlockBook } | string {
+function load(home: LedgerHome, rowLimit?: number): { machine: Machine; book: BlockBook } | string {
   const book = new BlockBook(home);
   const meta = home.meta();
   const source = { readPage: (page: number) => home.rowPage(page) };
   if (meta === undefined) {
-    return { machine: new Machine(book, new AccountTable(), RowTable.empty(source)), book };
+    return {
+      machine: new Machine(book, new AccountTable(), RowTable.empty(source, rowLimit)),
+      book,
+    };
   }
   const accounts = new AccountTable();
   const top = toHex(accounts.restore(home.accountPages(), meta.accountCount));
   const times = new Map<string, number>();
-  const rows = RowTable.load(source, home.rowPages(), (bucket) => collectTimes(bucket, times));
+  const rows = RowTable.load(
+    source,
+    home.rowPages(),
+    (bucket) => collectTimes(bucket, times),
+    rowLimit,
+  );
   rows.rowCount = meta.rowCount;
   if (combineRoots(meta.accountCount, top, rows.root) !== meta.state) {
     return `the saved state does not match the state root of block ${meta.height}`;

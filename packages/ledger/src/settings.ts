@@ -65,6 +65,10 @@ interface Variable {
   readonly most: number;
 }
 
+/** A position in a block fits into 16 bits. */
+const MAX_BATCH_SIZE = 10_000;
+const MAY_BE_ZERO = new Set(['batchTimeoutMs', 'nearTierEntries']);
+const CONFLICTS: readonly string[] = ['rollback', 'reject_duplicate'];
 const WHOLE = { unit: 1, least: 1, most: 2 ** 40 };
 
 /** The environment's name for each setting, with its unit there. */
@@ -81,7 +85,7 @@ export const ENVIRONMENT: Readonly<Record<string, Variable>> = {
     least: 0.01,
     most: 10_080,
   },
-  LEDGER_BATCH_SIZE: { setting: 'batchSize', unit: 1, least: 1, most: 10_000 },
+  LEDGER_BATCH_SIZE: { setting: 'batchSize', unit: 1, least: 1, most: MAX_BATCH_SIZE },
   LEDGER_BATCH_TIMEOUT_MS: { setting: 'batchTimeoutMs', unit: 1, least: 0, most: 10_000 },
   LEDGER_EVICTION_INTERVAL: { setting: 'evictionInterval', ...WHOLE },
   LEDGER_CLIENT_TTL_SECONDS: { setting: 'clientTtlMs', ...WHOLE, unit: SECOND },
@@ -108,8 +112,8 @@ export function settingsFromEnvironment(
   }
   const conflict = environment.LEDGER_DATABASE_CONFLICT?.trim();
   if (conflict !== undefined && conflict !== '') {
-    if (conflict !== 'rollback' && conflict !== 'reject_duplicate') {
-      throw invalid('LEDGER_DATABASE_CONFLICT', 'must be rollback or reject_duplicate');
+    if (!CONFLICTS.includes(conflict)) {
+      throw invalid('LEDGER_DATABASE_CONFLICT', `must be ${CONFLICTS.join(' or ')}`);
     }
     settings.databaseConflict = conflict;
   }
@@ -118,6 +122,23 @@ export function settingsFromEnvironment(
 
 function invalid(name: string, why: string): OncewardError {
   return new OncewardError('ONCE_INVALID_CONFIG', `${name} ${why}.`);
+}
+
+/** Settings that came by code: the same care as for those of the environment. */
+export function checkSettings(settings: LedgerSettings): LedgerSettings {
+  for (const [name, value] of Object.entries(settings)) {
+    if (!(name in DEFAULT_SETTINGS) || name === 'databaseConflict') continue;
+    const least = MAY_BE_ZERO.has(name) ? 0 : 1;
+    if (!(Number.isSafeInteger(value) && (value as number) >= least)) {
+      throw invalid(name, `must be a whole number from ${least}`);
+    }
+  }
+  if (settings.batchSize > MAX_BATCH_SIZE)
+    throw invalid('batchSize', `must be up to ${MAX_BATCH_SIZE}`);
+  if (!CONFLICTS.includes(settings.databaseConflict)) {
+    throw invalid('databaseConflict', `must be ${CONFLICTS.join(' or ')}`);
+  }
+  return settings;
 }
 
 export function machineSettings(settings: LedgerSettings, hashSeed: number): MachineSettings {

@@ -129,6 +129,39 @@ describe('a ledger on disk', () => {
     expect(await ledger.transact(CALLER, 'b-3', body)).toMatchObject({ layer: 'database' });
   });
 
+  it('does not open where it cannot live, or with settings that make no sense', async () => {
+    await expect(openLedger({})).rejects.toMatchObject({ code: 'ONCE_INVALID_CONFIG' });
+    await expect(openLedger({ directory: '/dev/null/x' })).rejects.toMatchObject({
+      code: 'ONCE_INVALID_CONFIG',
+    });
+    for (const setting of ['batchSize', 'evictionInterval', 'idempotencyTtlMs', 'historyBytes']) {
+      for (const value of [0, -1, 0.5, Number.NaN]) {
+        const opening = openLedger({ directory: folder.path, [setting]: value });
+        await expect(opening).rejects.toThrow(setting);
+      }
+    }
+  });
+
+  it('cuts a batch before it is too long for the log', async () => {
+    const created = await ledger.createOrganization(CALLER, { name: 'acme' });
+    if (!created.ok) throw new Error(created.message);
+    const value = new Uint8Array(60_000);
+    const operations = Array.from({ length: 10 }, (_, n) => ({
+      setEntity: { key: `${n}`, value },
+    }));
+    const writes = Array.from({ length: 24 }, (_, n) =>
+      ledger.write(CALLER, {
+        organization: created.id,
+        clientId: `client-${n}`,
+        idempotencyKey: uuid(n),
+        operations,
+      }),
+    );
+    const heights = (await Promise.all(writes)).map((result) => result.ok && result.blockHeight);
+    expect(new Set(heights).size).toBeGreaterThan(1);
+    expect(heights).not.toContain(false);
+  });
+
   it('refuses a request after it has been closed', async () => {
     await makeAccounts(ledger, 2);
     await ledger.close();

@@ -26,6 +26,7 @@ interface Place {
 
 /** The log on one machine: the segment log, whose group commit makes every batch durable with one write. */
 export class EmbeddedLog implements LedgerLog {
+  readonly maxEntryLength = 8 * 1_024 * 1_024;
   readonly #log: SegmentLog;
   /** Where each entry is, from `#firstIndex` on. */
   readonly #places: Place[];

@@ -23,6 +23,8 @@ export interface LedgerLog {
   /** The first index that can still be read. */
   readonly firstIndex: number;
   readonly lastTerm: number;
+  /** The longest text an entry may have. Batches are cut so that they stay below it. */
+  readonly maxEntryLength: number;
 
   /**
    * Appends at `record.index`, which is one more than the last. A rejection (`StoreError`) leaves the outcome unknown

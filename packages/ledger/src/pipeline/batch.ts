@@ -12,6 +12,8 @@ export interface BatcherOptions {
   readonly world: World;
   readonly batchSize: number;
   readonly batchTimeoutMs: number;
+  /** The most text in one batch. */
+  readonly batchLength: number;
   /** Takes a batch away to be committed. Calls `committed` when the next may follow. */
   readonly commit: (batch: Batch) => void;
 }
@@ -27,6 +29,7 @@ const DEPTH = 1;
 export class Batcher {
   readonly #options: BatcherOptions;
   readonly #lanes: Record<BatchKind, Ticket[]> = { transactions: [], writes: [] };
+  readonly #lengths: Record<BatchKind, number> = { transactions: 0, writes: 0 };
   #committing = 0;
   #isScheduled = false;
   #hasTimer = false;
@@ -40,9 +43,12 @@ export class Batcher {
   }
 
   add(kind: BatchKind, ticket: Ticket): void {
+    const { batchSize, batchLength } = this.#options;
+    if (this.#lengths[kind] + ticket.text.length > batchLength) this.#cut(kind);
     const lane = this.#lanes[kind];
     lane.push(ticket);
-    if (lane.length >= this.#options.batchSize) {
+    this.#lengths[kind] += ticket.text.length + 1;
+    if (lane.length >= batchSize) {
       this.#cut(kind);
     } else if (this.#committing < DEPTH) {
       this.#schedule();
@@ -88,6 +94,7 @@ export class Batcher {
     const tickets = this.#lanes[kind];
     if (tickets.length === 0) return;
     this.#lanes[kind] = [];
+    this.#lengths[kind] = 0;
     this.#committing += 1;
     this.#options.commit({ kind, tickets });
   }

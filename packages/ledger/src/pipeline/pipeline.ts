@@ -24,6 +24,9 @@ export interface PipelineOptions {
   readonly applied: (byteLength: number) => void;
 }
 
+/** More than all of an entry that is not requests. */
+const ENTRY_HEAD_LENGTH = 1_024;
+
 /**
  * batch → commit → apply → seal → answer. Requests come in admitted and leave with their outcome; each stage is
  * a file of its own, and this one only joins them.
@@ -35,6 +38,8 @@ export class Pipeline {
   readonly #idle: (() => void)[] = [];
   #barrier: { resolve(): void; reject(error: unknown): void } | undefined;
   #inFlight = 0;
+  /** How long the texts of all requests in flight are together. */
+  #length = 0;
   #failure: unknown;
   #isClosed = false;
 
@@ -53,6 +58,7 @@ export class Pipeline {
       world,
       batchSize,
       batchTimeoutMs,
+      batchLength: log.maxEntryLength - ENTRY_HEAD_LENGTH,
       commit: ({ kind, tickets }) => {
         const requests = tickets.map(({ request }) => request);
         const texts = tickets.map(({ text }) => text);
@@ -70,15 +76,16 @@ export class Pipeline {
   }
 
   get isFull(): boolean {
-    return this.#inFlight >= LIMITS.inFlight;
+    return this.#inFlight >= LIMITS.inFlight || this.#length >= LIMITS.inFlightLength;
   }
 
   /** Throws if the ledger has stopped. */
   submit(kind: BatchKind, request: Request, end: Pick<Ticket, 'settle' | 'fail'>): void {
     if (this.#failure !== undefined) throw notApplied(this.#failure);
     if (this.#isClosed) throw notApplied(new Error('The ledger has been closed. Open it again.'));
-    this.#inFlight += 1;
     const text = requestText(request);
+    this.#inFlight += 1;
+    this.#length += text.length;
     this.#batcher.add(kind, { request, text, settle: end.settle, fail: end.fail });
   }
 
@@ -100,10 +107,9 @@ export class Pipeline {
   /** Nothing more is taken; what is in flight fails, and its callers cannot know whether it happened. */
   stop(error: unknown, tickets: readonly Ticket[] = []): void {
     this.#failure ??= error;
-    for (const ticket of [...tickets, ...this.#batcher.drop()]) {
-      this.#inFlight -= 1;
-      ticket.fail(error);
-    }
+    const lost = [...tickets, ...this.#batcher.drop()];
+    this.#leave(lost);
+    for (const ticket of lost) ticket.fail(error);
     this.#barrier?.reject(error);
     this.#tellIdle();
   }
@@ -129,13 +135,18 @@ export class Pipeline {
     const applied = applyEntry(machine, entry);
     const block = sealBlock(machine, applied, book.tipHash);
     book.add(block);
-    this.#inFlight -= tickets.length;
+    this.#leave(tickets);
     for (let at = 0; at < tickets.length; at += 1) {
       const outcome = applied.outcomes[at];
       if (outcome !== undefined) (tickets[at] as Ticket).settle(outcome, block);
     }
     if (entry.kind === 'barrier') this.#barrier?.resolve();
     this.#tellIdle();
+  }
+
+  #leave(tickets: readonly Ticket[]): void {
+    this.#inFlight -= tickets.length;
+    for (const { text } of tickets) this.#length -= text.length;
   }
 
   #tellIdle(): void {

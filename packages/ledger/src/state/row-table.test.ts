@@ -5,7 +5,7 @@ import { RowTable } from './row-table.ts';
 type Step =
   | { readonly do: 'write'; readonly key: string; readonly n: number }
   | { readonly do: 'remove'; readonly key: string }
-  | { readonly do: 'seal' | 'save' | 'shrink' | 'undo' };
+  | { readonly do: 'seal' | 'save' | 'take' | 'undo' };
 
 const key = fc.nat(200).map((n) => `row/${n}`);
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -14,7 +14,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 3,
     arbitrary: fc
-      .constantFrom(...(['seal', 'save', 'shrink', 'undo'] as const))
+      .constantFrom(...(['seal', 'save', 'take', 'undo'] as const))
       .map((what) => ({ do: what })),
   },
 );
@@ -23,9 +23,11 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 class Subject {
   readonly pages = new Map<number, string>();
   readonly source = { readPage: (page: number) => this.pages.get(page) };
-  readonly table = RowTable.empty(this.source);
+  /** So small that whatever can be forgotten is. */
+  readonly table = RowTable.empty(this.source, 0);
   sealed = new Map<string, number>();
   current = new Map<string, number>();
+  readonly #taken = new Map<number, string>();
   #mark = this.table.mark();
 
   take(next: Step): void {
@@ -42,14 +44,16 @@ class Subject {
         this.table.undoTo(this.#mark);
         this.current = new Map(this.sealed);
         return;
-      case 'save':
+      case 'take':
         // Taken only between seals, as checkpoints are.
         this.#seal();
-        for (const [page, text] of this.table.takeDirtyPages()) this.pages.set(page, text);
+        for (const [page, text] of this.table.takeDirtyPages()) this.#taken.set(page, text);
         return;
-      case 'shrink':
-        this.#seal();
-        this.table.shrinkTo(0);
+      case 'save':
+        this.take({ do: 'take' });
+        for (const [page, text] of this.#taken) this.pages.set(page, text);
+        this.#taken.clear();
+        this.table.saved();
         return;
       default:
         this.#seal();
@@ -83,7 +87,7 @@ describe('a table of rows', () => {
         subject.take({ do: 'save' });
         expect(subject.table.rowCount).toBe(subject.current.size);
         const pages = [...subject.pages].sort(([a], [b]) => a - b).map(([, text]) => text);
-        const loaded = RowTable.load(subject.source, pages, () => {});
+        const loaded = RowTable.load(subject.source, pages);
         expect(loaded.root).toBe(subject.table.root);
       }),
       { numRuns: 80 },
@@ -95,8 +99,13 @@ describe('a table of rows', () => {
     subject.take({ do: 'write', key: 'row/1', n: 1 });
     subject.take({ do: 'save' });
     subject.take({ do: 'write', key: 'row/1', n: 2 });
-    subject.take({ do: 'shrink' });
+    subject.take({ do: 'take' });
+    subject.table.read('row/2');
     expect(subject.table.read('row/1')).toEqual({ n: 2 });
+    subject.take({ do: 'write', key: 'row/1', n: 3 });
+    subject.take({ do: 'seal' });
+    subject.table.saved();
+    expect(subject.table.read('row/1')).toEqual({ n: 3 });
   });
 
   it('has one root for one content, in whatever order it was written', () => {

@@ -45,20 +45,25 @@ export class RowTable {
   /** The pages in memory, those read first going first. */
   readonly #pages = new Set<number>();
   readonly #dirtyPages = new Set<number>();
+  /** Taken to be saved, and not yet known to be: the source may still have them as they were. */
+  readonly #savingPages = new Set<number>();
+  readonly #rowLimit: number;
   readonly #rows = new Map<string, Row>();
   readonly #tree = new MerkleList();
   readonly #touched = new Set<Row>();
   readonly #undo: { readonly row: Row; readonly value: RowValue | undefined }[] = [];
   #rowCount = 0;
   #root = '';
+  #isSealing = false;
 
-  constructor(source: PageSource) {
+  constructor(source: PageSource, rowLimit = Number.POSITIVE_INFINITY) {
     this.#source = source;
+    this.#rowLimit = rowLimit;
   }
 
   /** An empty table has one empty bucket. */
-  static empty(source: PageSource): RowTable {
-    const table = new RowTable(source);
+  static empty(source: PageSource, rowLimit?: number): RowTable {
+    const table = new RowTable(source, rowLimit);
     table.#addBucket();
     table.#root = table.#computeRoot();
     return table;
@@ -68,9 +73,10 @@ export class RowTable {
   static load(
     source: PageSource,
     pages: Iterable<string>,
-    visit: (bucket: string) => void,
+    visit: (bucket: string) => void = () => {},
+    rowLimit?: number,
   ): RowTable {
-    const table = new RowTable(source);
+    const table = new RowTable(source, rowLimit);
     for (const text of pages) {
       for (const bucket of splitPage(text)) {
         table.#tree.set(table.#tree.length, hashBucket(bucket));
@@ -132,6 +138,7 @@ export class RowTable {
 
   /** Brings what was written into the tree; the new root stands for it. */
   seal(): string {
+    this.#isSealing = true;
     const changed = new Set<number>();
     for (const row of this.#touched) this.#settle(row, changed);
     this.#touched.clear();
@@ -142,6 +149,7 @@ export class RowTable {
       this.#dirtyPages.add(Math.floor(index / PAGE_BUCKETS));
     }
     if (changed.size > 0) this.#root = this.#computeRoot();
+    this.#isSealing = false;
     return this.#root;
   }
 
@@ -155,24 +163,31 @@ export class RowTable {
     };
   }
 
-  /** The pages that changed since they were last taken, as texts; from now on they count as unchanged. */
+  /** The pages that changed since they were last taken, as texts. They are being saved until `saved` is called. */
   takeDirtyPages(): Map<number, string> {
     const taken = new Map<number, string>();
     for (const page of this.#dirtyPages) {
       const first = page * PAGE_BUCKETS;
       const buckets = this.#buckets.slice(first, first + PAGE_BUCKETS) as (Bucket | string)[];
       taken.set(page, joinPage(buckets));
+      this.#savingPages.add(page);
     }
     this.#dirtyPages.clear();
     return taken;
   }
 
-  /** Forgets unchanged pages until few enough rows are in memory. What was taken must have been stored by now. */
-  shrinkTo(rowLimit: number): void {
-    if (this.#rows.size <= rowLimit || this.#touched.size > 0) return;
+  /** The source has what was taken. */
+  saved(): void {
+    this.#savingPages.clear();
+    this.#shrink();
+  }
+
+  /** Forgets pages that can be read back, until few enough rows are in memory. Never while rows are being changed. */
+  #shrink(): void {
+    if (this.#rows.size <= this.#rowLimit || this.#touched.size > 0 || this.#isSealing) return;
     for (const page of this.#pages) {
-      if (this.#rows.size <= rowLimit * 0.75) return;
-      if (this.#dirtyPages.has(page)) continue;
+      if (this.#rows.size <= this.#rowLimit * 0.75) return;
+      if (this.#dirtyPages.has(page) || this.#savingPages.has(page)) continue;
       this.#pages.delete(page);
       const end = Math.min((page + 1) * PAGE_BUCKETS, this.#buckets.length);
       for (let index = page * PAGE_BUCKETS; index < end; index += 1) {
@@ -262,6 +277,7 @@ export class RowTable {
 
   #loadPage(page: number): void {
     if (this.#pages.has(page)) return;
+    this.#shrink();
     const text = this.#source.readPage(page);
     if (text === undefined) throw new Error(`Page ${page} of the rows is missing.`);
     const buckets = splitPage(text);
