@@ -1,6 +1,7 @@
 import { benchEngine } from './engine/bench-engine.ts';
 import { benchHttp } from './http/bench-http.ts';
 import { benchJobs } from './jobs/bench-jobs.ts';
+import { benchLedger } from './ledger.ts';
 import type { Report } from './report.ts';
 
 export interface BenchOptions {
@@ -13,4 +14,5 @@ export const benches: Readonly<Record<string, Bench>> = {
   engine: benchEngine,
   http: benchHttp,
   jobs: benchJobs,
+  ledger: benchLedger,
 };
