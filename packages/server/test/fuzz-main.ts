@@ -16,6 +16,7 @@ const { findings, statuses } = await fuzz({
   requests,
   seed,
   connections: 64,
+  refusalsAreOurs: true,
   progress(done) {
     if (done % 20_000 === 0) console.log(`${done} sent`);
   },

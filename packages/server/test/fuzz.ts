@@ -15,6 +15,8 @@ export interface FuzzOptions {
   readonly requests: number;
   readonly seed: number;
   readonly connections: number;
+  /** Behind a gateway a refusal may be the upstream's, in whatever form that chooses. */
+  readonly refusalsAreOurs: boolean;
   /** Told after every thousand. */
   readonly progress?: (done: number) => void;
 }
@@ -39,7 +41,7 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzResult> {
       const pieces = makeRequest(new Random(options.seed * 1_000_003 + number));
       const answer = await exchangeRaw(options.url, pieces);
       statuses.set(answer.status ?? 0, (statuses.get(answer.status ?? 0) ?? 0) + 1);
-      const what = judge(answer);
+      const what = judge(answer, options.refusalsAreOurs);
       if (what !== null) {
         const request = Buffer.concat(pieces).toString('latin1').slice(0, 2_000);
         findings.push({ what, number, request, answer: answer.text.slice(0, 2_000) });
@@ -51,13 +53,17 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzResult> {
   return { findings, statuses };
 }
 
-function judge(answer: RawAnswer): string | null {
+function judge(answer: RawAnswer, refusalsAreOurs: boolean): string | null {
   if (answer.hung) return 'the server neither answered nor closed the connection';
   const { status, text } = answer;
   if (status === null) return text === '' ? null : 'the answer is not HTTP';
   if (status >= 500) return `the server blames itself with ${status}`;
   if (/\n\s+at \S+ \(|node_modules|\/src\/\w+/.test(text)) return 'a stack left the process';
-  if (status >= 400 && !/^content-type: application\/problem\+json/im.test(text)) {
+  if (
+    status >= 400 &&
+    refusalsAreOurs &&
+    !/^content-type: application\/problem\+json/im.test(text)
+  ) {
     return `the refusal with ${status} is no problem+json`;
   }
   return null;

@@ -15,7 +15,7 @@ const OWN = new Set([
 /** The request's headers as the upstream gets them, less those of this connection. Names and values in turn. */
 export function requestHeaders(request: IncomingMessage, length: number | null): string[] {
   const { rawHeaders, headers, socket } = request;
-  const { connection } = headers;
+  const connection = listOfNames(headers.connection);
   const list: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i]!;
@@ -35,12 +35,19 @@ export function requestHeaders(request: IncomingMessage, length: number | null):
 
 /** The answer's headers as the client gets them, less those of the connection to the upstream. */
 export function answerHeaders(raw: readonly string[]): string[] {
-  const connection = joinedValue(raw, 'connection');
+  const connection = listOfNames(joinedValue(raw, 'connection'));
   const list: string[] = [];
   for (let i = 0; i < raw.length; i += 2) {
     if (!isHopByHop(raw[i]!.toLowerCase(), connection)) list.push(raw[i]!, raw[i + 1]!);
   }
   return list;
+}
+
+/** Most often `Connection` names no header at all, and then there is nothing to compare each header with. */
+function listOfNames(connection: string | undefined): string | undefined {
+  return connection === undefined || /^(keep-alive|close)$/i.test(connection)
+    ? undefined
+    : connection;
 }
 
 /** All the values of a header, joined as lists are. */

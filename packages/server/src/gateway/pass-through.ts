@@ -1,14 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Readable } from 'node:stream';
+import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Metrics } from '../observability/metrics.ts';
+import { wholeOf } from './answer-reader.ts';
 import { faultAnswer } from './fault-answer.ts';
-import { answerHeaders, requestHeaders } from './forwarded-headers.ts';
+import { answerHeaders, joinedValue, requestHeaders } from './forwarded-headers.ts';
 import { sendWhole } from './gateway-exchange.ts';
-import { declaredLength, refuseBody } from './request-body.ts';
+import { declaredLength, readBody, refuseBody } from './request-body.ts';
 import { failureOf, type Upstream, UpstreamFailure } from './upstream.ts';
 
-/** Forwards a request that is none of ours: nothing is held, and a client that leaves ends it. */
+/** Bodies up to this arrive in one piece or two, and a stream for each would cost more than the bytes. */
+const SMALL = 16_384;
+
+/** Forwards a request that is none of ours: hardly anything is held, and a client that leaves ends it. */
 export async function passThrough(
   upstream: Upstream,
   metrics: Metrics,
@@ -20,15 +24,24 @@ export async function passThrough(
   const abort = new AbortController();
   response.once('close', () => abort.abort());
   try {
+    const body = await bodyOf(request, length);
+    if (body === 'gone') return;
     const answer = await upstream.send({
       method: request.method ?? 'GET',
       target: request.url ?? '/',
       headers: requestHeaders(request, length === 0 ? null : length),
-      body: length === 0 ? null : detached(request),
+      body,
       silenceMs,
       signal: abort.signal,
     });
-    response.writeHead(answer.status, answerHeaders(answer.headers));
+    const headers = answerHeaders(answer.headers);
+    const declared = Number(joinedValue(headers, 'content-length') ?? Number.NaN);
+    if (declared <= SMALL && request.method !== 'HEAD') {
+      const bytes = await wholeOf(answer.body, declared);
+      response.writeHead(answer.status, headers).end(bytes);
+      return;
+    }
+    response.writeHead(answer.status, headers);
     response.flushHeaders();
     await pipeline(answer.body, response);
   } catch (error) {
@@ -44,7 +57,19 @@ export async function passThrough(
   }
 }
 
+async function bodyOf(
+  request: IncomingMessage,
+  length: number | null,
+): Promise<Uint8Array | Readable | null | 'gone'> {
+  if (length === 0) return null;
+  if (length === null || length > SMALL) return detached(request);
+  const read = await readBody(request, SMALL);
+  return read.kind === 'whole' ? read.bytes : 'gone';
+}
+
 /** The request as a stream of its own: when the upstream breaks off, the client is still to be told. */
 function detached(request: IncomingMessage): Readable {
-  return Readable.from(request.iterator({ destroyOnReturn: false }), { objectMode: false });
+  const own = new PassThrough();
+  request.once('error', (error) => own.destroy(error));
+  return request.pipe(own);
 }
