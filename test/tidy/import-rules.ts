@@ -112,6 +112,8 @@ const LEDGER_ROOMS: readonly Room[] = [
     types: ['log/'],
     packages: /^(node:crypto|onceward|onceward\/keys)$/,
   },
+  // Made from the .proto; doors speak it, the ledger itself does not.
+  { room: 'rpc/', values: ['rpc/'], packages: /^@bufbuild\/protobuf(\/|$)/ },
   // The front joins the rooms, gives them the real world, and is all that a door sees.
   {
     room: '',

@@ -2,6 +2,7 @@ import Fastify, { type FastifyBaseLogger, LogController } from 'fastify';
 import type { Program } from '../compose.ts';
 import { demoRoutes } from '../demo/demo-routes.ts';
 import { serveJobs } from '../jobs/serve-jobs.ts';
+import { serveConnect } from '../ledger/grpc/serve-grpc.ts';
 import { serveRest } from '../ledger/rest/serve-rest.ts';
 import { VERSION } from '../version.ts';
 import { adminRoutes } from './admin-routes.ts';
@@ -57,7 +58,10 @@ export async function buildApp(program: Program, options: AppOptions): Promise<A
   auditRoutes(app, program);
   eventStream(app, program);
   await serveJobs(app, program);
-  if (program.ledger !== null) await serveRest(app, program, program.ledger);
+  if (program.ledger !== null) {
+    await serveRest(app, program, program.ledger);
+    await serveConnect(app, program, program.ledger);
+  }
   if (options.demo && config.settings.role !== 'gate') {
     await app.register((scope) => demoRoutes(scope.withTypeProvider<ZodTypes>(), program));
   }

@@ -8,13 +8,18 @@ const REASONS: Record<string, string> = {
 };
 
 /** Turns what the system says about an address into one line that names the settings. */
-export function listenFailure(error: unknown, host: string, port: number): unknown {
+export function listenFailure(
+  error: unknown,
+  host: string,
+  port: number,
+  remedy = 'choose another with HOST and PORT (--host, --port)',
+): unknown {
   const { code = '' } = error as NodeJS.ErrnoException;
   const reason = REASONS[code];
   if (reason === undefined) return error;
   return new CommandFailure(
     'cannotListen',
-    `cannot listen on ${host} port ${port}: ${reason}; choose another with HOST and PORT (--host, --port)`,
+    `cannot listen on ${host} port ${port}: ${reason}; ${remedy}`,
     error,
   );
 }

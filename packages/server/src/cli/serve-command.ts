@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net';
 import type { Command } from 'commander';
 import { buildApp } from '../api/app.ts';
 import { compose, type Program } from '../compose.ts';
+import { type GrpcServer, listenGrpc } from '../ledger/grpc/serve-grpc.ts';
 import { programLog } from '../observability/program-log.ts';
 import { EXIT } from './exit-code.ts';
 import { runUntilSignal } from './lifecycle.ts';
@@ -12,12 +13,12 @@ import { addSettingFlags, configFor, JOBS, LISTENING } from './setting-flags.ts'
 export function addServe(parent: Command): void {
   const command = parent
     .command('serve')
-    .description('serve the operations, admin and demo APIs on the embedded store')
+    .description('serve the operations, admin, ledger and demo APIs on the embedded store')
     .addHelpText(
       'after',
       '\nSIGTERM lets running requests finish; a second one ends at once.\nEvery setting: onceward config',
     );
-  addSettingFlags(command, [...LISTENING, 'apiKey', 'apiSecret', ...JOBS]);
+  addSettingFlags(command, [...LISTENING, 'apiKey', 'apiSecret', 'ledgerGrpcPort', ...JOBS]);
   command.action(async (options) => {
     // What was cut off may still hold timers; there is nothing left to wait for.
     process.exit(await serve(options));
@@ -31,28 +32,47 @@ async function serve(options: Record<string, unknown>): Promise<number> {
   const { ledger, role } = config.settings;
   const program = await compose(config, log, { ledger: ledger && role === 'both' });
   const app = await buildApp(program, { demo: config.settings.demo });
+  let grpc: GrpcServer | null;
   try {
-    await app.listen({ host, port });
+    await app.listen({ host, port }).catch((error: unknown) => {
+      throw listenFailure(error, host, port);
+    });
+    grpc = await listenForGrpc(program);
   } catch (error) {
+    await app.close();
     await program.close();
-    throw listenFailure(error, host, port);
+    throw error;
   }
   // From here on a signal drains; whoever reads that it is ready may send one at once.
   const exit = runUntilSignal(
     {
       async drain() {
-        await app.close();
+        await Promise.all([app.close(), grpc?.close()]);
         await program.close();
       },
-      cutOff: () => app.server.closeAllConnections(),
+      cutOff() {
+        app.server.closeAllConnections();
+        grpc?.cutOff();
+      },
     },
     drainSeconds * 1_000,
     log,
   );
   announceCredential(program);
   const address = app.server.address() as AddressInfo;
+  if (grpc !== null) print(`onceward serves gRPC on ${urlOf(host, grpc.port)}`);
   print(`onceward is ready on ${urlOf(host, address.port)}`);
   return EXIT[await exit].code;
+}
+
+/** On the port after the other, unless told otherwise. */
+async function listenForGrpc(program: Program): Promise<GrpcServer | null> {
+  const { host, port, ledgerGrpcPort } = program.config.settings;
+  if (program.ledger === null) return null;
+  const wanted = ledgerGrpcPort ?? (port === 0 ? 0 : port + 1);
+  return listenGrpc(program, program.ledger, host, wanted).catch((error: unknown) => {
+    throw listenFailure(error, host, wanted, 'choose another with LEDGER_GRPC_PORT (--grpc-port)');
+  });
 }
 
 export function announceCredential({ madeCredential }: Program): void {

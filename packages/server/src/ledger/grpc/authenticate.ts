@@ -1,0 +1,73 @@
+import {
+  Code,
+  ConnectError,
+  createContextKey,
+  type HandlerContext,
+  type Interceptor,
+} from '@connectrpc/connect';
+import type { Caller } from '@onceward/ledger';
+import { AdminService, WriteService } from '@onceward/ledger/rpc';
+import { StoreError } from 'onceward';
+import type { Logger } from 'pino';
+import type { Principal, Role } from '../../credentials/credential.ts';
+import type { CredentialStore } from '../../credentials/credential-store.ts';
+import { callerOf } from '../caller.ts';
+
+const PRINCIPAL = createContextKey<Principal | null>(null);
+const LONGEST = 300;
+
+/** The services that not every credential may use. */
+const ROLES: Readonly<Record<string, readonly Role[]>> = {
+  [AdminService.typeName]: ['admin'],
+  [WriteService.typeName]: ['admin', 'client'],
+};
+
+/** Lets nobody pass without a credential, before the ledger hears of it. */
+export function authenticate(credentials: CredentialStore): Interceptor {
+  return (next) => async (request) => {
+    const apiKey = request.header.get('x-api-key') ?? '';
+    const apiSecret = request.header.get('x-api-secret') ?? '';
+    const isWorthChecking =
+      apiKey !== '' && apiSecret !== '' && apiKey.length <= LONGEST && apiSecret.length <= LONGEST;
+    const principal = isWorthChecking ? await credentials.verify(apiKey, apiSecret) : null;
+    if (principal === 'busy') {
+      throw new ConnectError('Too many credentials are being checked.', Code.ResourceExhausted);
+    }
+    if (principal === null) {
+      const message = 'Send a credential that is known in x-api-key and x-api-secret.';
+      throw new ConnectError(message, Code.Unauthenticated);
+    }
+    const allowed = ROLES[request.service.typeName];
+    if (allowed !== undefined && !allowed.includes(principal.role)) {
+      const message = `This needs the role ${allowed.join(' or ')}; yours is ${principal.role}.`;
+      throw new ConnectError(message, Code.PermissionDenied);
+    }
+    request.contextValues.set(PRINCIPAL, principal);
+    return next(request);
+  };
+}
+
+/** The bearer that the check has proven. */
+export function callerIn({ values }: HandlerContext): Caller {
+  const principal = values.get(PRINCIPAL);
+  if (principal === null) throw new Error('a call without a credential check');
+  return callerOf(principal);
+}
+
+/** What goes wrong on this side stays in the log; the caller learns whether anything happened. */
+export function hideFaults(log: Logger): Interceptor {
+  return (next) => async (request) => {
+    try {
+      return await next(request);
+    } catch (error) {
+      if (error instanceof ConnectError) throw error;
+      log.error({ err: error, method: request.method.name }, 'ledger_failed');
+      if (!(error instanceof StoreError)) {
+        throw new ConnectError('The fault is on this side and has been logged.', Code.Internal);
+      }
+      const known = error.applied === 'no' ? 'Nothing happened.' : 'Whether this happened is open.';
+      const advice = 'Send it again with the same key when the ledger is back.';
+      throw new ConnectError(`The ledger cannot write now. ${known} ${advice}`, Code.Unavailable);
+    }
+  };
+}

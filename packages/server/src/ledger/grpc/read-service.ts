@@ -1,0 +1,81 @@
+import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
+import type { Entity, Ledger, Scope } from '@onceward/ledger';
+import type { ReadService } from '@onceward/ledger/rpc';
+import { blockMessage, headerMessage, pathMessage } from './block-message.ts';
+import { rpcErrorOf } from './rpc-error.ts';
+
+export function readService(ledger: Ledger): ServiceImpl<typeof ReadService> {
+  const { reads } = ledger;
+  const scopeOf = (request: { organization: string; vault?: string | undefined }): Scope => {
+    const scope = { organization: request.organization, vault: request.vault ?? null };
+    const fault = reads.findScopeFault(scope);
+    if (fault !== undefined) throw rpcErrorOf(fault);
+    return scope;
+  };
+  const tipHeight = () => BigInt(ledger.getTip().header.height);
+
+  return {
+    async read(request) {
+      const scope = scopeOf(request);
+      const { key, relationship } = request;
+      if ((key === '') === (relationship === undefined)) {
+        throw new ConnectError('Ask for a key or for a relationship.', Code.InvalidArgument);
+      }
+      if (relationship !== undefined) {
+        const exists = reads.hasRelationship(scope, relationship);
+        return { exists, blockHeight: tipHeight() };
+      }
+      return { ...entityMessage(reads.entity(scope, key)), blockHeight: tipHeight() };
+    },
+
+    async verifiedRead(request) {
+      const scope = scopeOf(request);
+      const { key } = request;
+      if (key === '') throw new ConnectError('key must not be empty.', Code.InvalidArgument);
+      const { entity, row, header, parts, proof } = reads.verifiedEntity(scope, key);
+      const { accountCount, accounts, rows } = parts;
+      const { bucketCount, bucket, path } = proof;
+      return {
+        ...entityMessage(entity),
+        blockHeader: headerMessage(header),
+        row,
+        parts: { accountCount: BigInt(accountCount), accounts, rows },
+        proof: { bucketCount: BigInt(bucketCount), bucket, path: pathMessage(path) },
+      };
+    },
+
+    async getClientState(request) {
+      const scope = scopeOf(request);
+      const { clientId } = request;
+      if (clientId === '') {
+        throw new ConnectError('clientId must not be empty.', Code.InvalidArgument);
+      }
+      return { lastCommittedSequence: reads.clientState(scope, clientId) };
+    },
+
+    async getBlock({ height }) {
+      const block = ledger.getBlock(Number(height));
+      if (block !== undefined) return { block: blockMessage(block) };
+      const message = `Block ${height} is not here; the oldest that is kept is ${ledger.firstBlock}.`;
+      throw rpcErrorOf({ ok: false, code: 'BLOCK_NOT_FOUND', message });
+    },
+
+    async getTip() {
+      return {
+        block: blockMessage(ledger.getTip()),
+        firstHeight: BigInt(ledger.firstBlock),
+      };
+    },
+
+    async *watchBlocks({ fromHeight }, { signal }) {
+      const from = Number(fromHeight ?? tipHeight() + 1n);
+      for await (const block of ledger.watchBlocks(from, signal)) yield blockMessage(block);
+    },
+  };
+}
+
+function entityMessage(entity: Entity | undefined) {
+  if (entity === undefined) return { exists: false };
+  const value = new Uint8Array(entity.value);
+  return { exists: true, value, version: BigInt(entity.version) };
+}

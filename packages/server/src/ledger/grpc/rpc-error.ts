@@ -1,0 +1,18 @@
+import { Code, ConnectError } from '@connectrpc/connect';
+import { REFUSALS, type Refusal, type RefusalCode } from '@onceward/ledger';
+
+/** The header that carries the ledger's own code beside the status. */
+const CODE_HEADER = 'onceward-code';
+
+/** What a request is told that never became a write: that it is malformed, names nothing, or came at a bad time. */
+export function rpcErrorOf({ code, message }: Refusal): ConnectError {
+  const error = new ConnectError(`${code}: ${message}`, statusOf(code));
+  error.metadata.set(CODE_HEADER, code);
+  return error;
+}
+
+function statusOf(code: RefusalCode): Code {
+  const { status, malformed } = REFUSALS[code];
+  if (status === 404) return Code.NotFound;
+  return malformed ? Code.InvalidArgument : Code.Unavailable;
+}

@@ -1,0 +1,90 @@
+import { once } from 'node:events';
+import { createServer, type Http2Server, type ServerHttp2Session } from 'node:http2';
+import type { AddressInfo } from 'node:net';
+import type { ConnectRouter } from '@connectrpc/connect';
+import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
+import { connectNodeAdapter } from '@connectrpc/connect-node';
+import type { Ledger } from '@onceward/ledger';
+import { AdminService, ReadService, WriteService } from '@onceward/ledger/rpc';
+import type { Api } from '../../api/zod-schemas.ts';
+import type { Program } from '../../compose.ts';
+import { adminService } from './admin-service.ts';
+import { authenticate, hideFaults } from './authenticate.ts';
+import { readService } from './read-service.ts';
+import { writeService } from './write-service.ts';
+
+/** What is the same for both ports. Zeros are sent, so that a client in JSON reads a 0 and not nothing. */
+function connectOptions({ config, credentials, log }: Program, ledger: Ledger) {
+  return {
+    interceptors: [hideFaults(log), authenticate(credentials)],
+    jsonOptions: { alwaysEmitImplicit: true },
+    readMaxBytes: config.settings.maxRequestBytes,
+    routes(router: ConnectRouter) {
+      router.service(WriteService, writeService(ledger));
+      router.service(ReadService, readService(ledger));
+      router.service(AdminService, adminService(ledger));
+    },
+  };
+}
+
+/** Connect and gRPC-Web on the main port, for browsers and for whoever has no HTTP/2. */
+export async function serveConnect(app: Api, program: Program, ledger: Ledger): Promise<void> {
+  // A watcher would hold the server open for as long as it likes.
+  const closing = new AbortController();
+  app.addHook('preClose', async () => closing.abort());
+  await app.register(async (scope) => {
+    // The .proto describes these; OpenAPI cannot.
+    scope.addHook('onRoute', (route) => {
+      route.schema = { hide: true };
+    });
+    await scope.register(fastifyConnectPlugin, {
+      ...connectOptions(program, ledger),
+      shutdownSignal: closing.signal,
+    });
+  });
+}
+
+export interface GrpcServer {
+  readonly port: number;
+  close(): Promise<void>;
+  cutOff(): void;
+}
+
+/** gRPC without TLS on a port of its own. */
+export async function listenGrpc(
+  program: Program,
+  ledger: Ledger,
+  host: string,
+  port: number,
+): Promise<GrpcServer> {
+  const closing = new AbortController();
+  const options = { ...connectOptions(program, ledger), shutdownSignal: closing.signal };
+  const server = createServer(connectNodeAdapter(options));
+  const sessions = trackSessions(server);
+  server.listen(port, host);
+  await once(server, 'listening');
+  const cutOff = () => {
+    for (const session of sessions) session.destroy();
+  };
+  return {
+    port: (server.address() as AddressInfo).port,
+    async close() {
+      closing.abort();
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      for (const session of sessions) session.close();
+      await closed;
+    },
+    cutOff,
+  };
+}
+
+function trackSessions(server: Http2Server): Set<ServerHttp2Session> {
+  const sessions = new Set<ServerHttp2Session>();
+  server.on('session', (session) => {
+    sessions.add(session);
+    session.on('close', () => sessions.delete(session));
+    // The peer's own end of it is no fault of ours; what it was doing ends with it.
+    session.on('error', () => session.destroy());
+  });
+  return sessions;
+}
