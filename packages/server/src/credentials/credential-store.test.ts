@@ -69,8 +69,8 @@ describe('[H16] the credential store', () => {
     const { store } = await CredentialStore.open({ path: null, configured: null });
     const guesses = Array.from({ length: 100 }, () => store.verify('ak_x', 'sk_x'));
     const answers = await Promise.all(guesses);
-    expect(answers.filter((answer) => answer === 'busy')).toHaveLength(100 - 66);
-    expect(answers.filter((answer) => answer === null)).toHaveLength(66);
+    expect(answers.filter((answer) => answer === 'busy')).toHaveLength(100 - 32);
+    expect(answers.filter((answer) => answer === null)).toHaveLength(32);
     expect(await store.verify('ak_x', 'sk_x')).toBeNull();
   });
 

@@ -18,7 +18,7 @@ export interface CredentialStoreOptions {
 
 /** Guesses at secrets that may be checked at once. Each takes a thread of the four that also write files. */
 const CHECKS_AT_ONCE = 2;
-const CHECKS_WAITING = 64;
+const CHECKS_WAITING = 30;
 
 /**
  * The credentials and who bears them. A secret that was found right is remembered as a keyed digest, under a key that
