@@ -255,7 +255,7 @@ describe('any history of writes, retries, duplicates, gaps, batches, evictions a
           await subject.compare();
           await subject.compareWithReplica();
         }),
-        { numRuns: Number(process.env.LEDGER_HISTORIES ?? 40) },
+        { numRuns: Number(process.env.LEDGER_HISTORIES ?? 25) },
       );
     },
     TIMEOUT_MS,
@@ -296,7 +296,7 @@ describe('any history of writes, retries, duplicates, gaps, batches, evictions a
           await subject.compare();
           await subject.ledger.close();
         }),
-        { numRuns: 20 },
+        { numRuns: 15 },
       );
     },
     TIMEOUT_MS,

@@ -72,7 +72,7 @@ describe('a cut of power at any file operation', () => {
         expect(await again.integrity()).toMatchObject({ ok: true });
         await again.close();
       }),
-      { numRuns: 60 },
+      { numRuns: 40 },
     );
   }, 120_000);
 });
