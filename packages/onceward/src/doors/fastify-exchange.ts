@@ -47,7 +47,8 @@ export class FastifyExchange implements Exchange {
   }
 
   async #protect(): Promise<void> {
-    const body = await this.#tap.whole();
+    const read = this.#tap.whole();
+    const body = read instanceof Promise ? await read : read;
     if (body !== 'gone') this.#finish(await this.#guard.protect(this.#admission, body, this));
   }
 
@@ -61,7 +62,7 @@ export class FastifyExchange implements Exchange {
     if (context !== null) reply.header('idempotency-replayed', 'false');
     return new Promise((resolve) => {
       this.#report = resolve;
-      reply.raw.once('close', () => this.#closed());
+      reply.raw.on('close', () => this.#closed());
       this.#begin!();
     });
   }

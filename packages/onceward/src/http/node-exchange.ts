@@ -1,17 +1,13 @@
-import { OutgoingMessage, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { type Captured, type HttpAnswer, NO_BYTES } from './answer.ts';
 import type { Exchange } from './exchange.ts';
 import type { IdempotencyContext } from './idempotency-context.ts';
 import { applyHeaders, forgetBody, headersOf, sendAnswer } from './node-answer.ts';
 import type { HttpSettings } from './options.ts';
+import { type Methods, type ResponseWatcher, watchResponse } from './response-watch.ts';
 
-/** A slot on the response, so that its methods can be shared functions instead of closures for each request. */
-const EXCHANGE = Symbol('onceward.exchange');
-
-type Watched = ServerResponse & { [EXCHANGE]: NodeExchange };
 type Rules = Pick<HttpSettings<never>, 'maxKeptBytes' | 'streams' | 'abandonAfterMs'>;
 type Done = (error?: Error | null) => void;
-type Methods = Pick<ServerResponse, 'writeHead' | 'write' | 'end' | 'flushHeaders' | 'destroy'>;
 
 /**
  * A handler that answers on Node's own response, watched at `writeHead`, `write` and `end`: whatever the framework
@@ -25,7 +21,7 @@ type Methods = Pick<ServerResponse, 'writeHead' | 'write' | 'end' | 'flushHeader
  *
  * The methods stay in place when it is over, since others may have wrapped them in the meantime.
  */
-export class NodeExchange implements Exchange {
+export class NodeExchange implements Exchange, ResponseWatcher {
   readonly #response: ServerResponse;
   readonly #rules: Rules;
   readonly #begin: (context: IdempotencyContext | null) => void;
@@ -58,18 +54,8 @@ export class NodeExchange implements Exchange {
   }
 
   run(context: IdempotencyContext | null): Promise<Captured> {
-    const response = this.#response as Watched;
-    const { writeHead, write, end, flushHeaders, destroy } = response;
-    this.#below = { writeHead, write, end, flushHeaders, destroy };
+    this.#below = watchResponse(this.#response, this);
     this.#state = 'holding';
-    response[EXCHANGE] = this;
-    response.writeHead = watchedWriteHead as Watched['writeHead'];
-    response.write = watchedWrite;
-    response.end = watchedEnd as Watched['end'];
-    response.flushHeaders = watchedFlushHeaders;
-    response.destroy = watchedDestroy as Watched['destroy'];
-    Object.defineProperty(response, 'headersSent', HEADERS_SENT);
-    response.once('close', watchedClose);
     this.#marked = context !== null;
     return new Promise((resolve) => {
       this.#report = resolve;
@@ -241,47 +227,6 @@ export class NodeExchange implements Exchange {
     const all = last === null ? this.#chunks : [...this.#chunks, last];
     return all.length === 1 ? all[0]! : Buffer.concat(all);
   }
-}
-
-const plainHeadersSent = Object.getOwnPropertyDescriptor(OutgoingMessage.prototype, 'headersSent');
-
-const HEADERS_SENT: PropertyDescriptor = {
-  configurable: true,
-  get(this: Watched): boolean {
-    return this[EXCHANGE].isHeaded || plainHeadersSent?.get?.call(this) === true;
-  },
-};
-
-function watchedWriteHead(this: ServerResponse, status: number, ...rest: unknown[]) {
-  (this as Watched)[EXCHANGE].writeHead(status, rest);
-  return this;
-}
-
-function watchedWrite(this: ServerResponse, chunk: unknown, second?: unknown, third?: unknown) {
-  const encoding = typeof second === 'string' ? (second as BufferEncoding) : undefined;
-  const done = (typeof second === 'function' ? second : third) as Done | undefined;
-  return (this as Watched)[EXCHANGE].write(chunk, encoding, done);
-}
-
-function watchedEnd(this: ServerResponse, ...all: unknown[]) {
-  const at = all.findIndex((value) => typeof value === 'function');
-  const done = (at === -1 ? undefined : all[at]) as Done | undefined;
-  const [chunk, encoding] = at === -1 ? all : all.slice(0, at);
-  (this as Watched)[EXCHANGE].end(chunk, encoding as BufferEncoding | undefined, done);
-  return this;
-}
-
-function watchedFlushHeaders(this: ServerResponse) {
-  (this as Watched)[EXCHANGE].flushHeaders();
-}
-
-function watchedDestroy(this: ServerResponse, error?: Error) {
-  (this as Watched)[EXCHANGE].destroy(error);
-  return this;
-}
-
-function watchedClose(this: ServerResponse) {
-  (this as Watched)[EXCHANGE].closed();
 }
 
 function passIfOpen(exchange: NodeExchange): void {

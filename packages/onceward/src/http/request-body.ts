@@ -38,15 +38,17 @@ export class BodyTap {
   }
 
   /** All of the body. Waits for the rest of it, which is held in the stream meanwhile. */
-  async whole(): Promise<RequestBody> {
-    if (this.#state === 'open') {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-        // The stream may have stopped its socket when its buffer was full; `read` would leave it so.
-        this.#message._read(0);
-        this.#message.once('close', () => this.#end('gone'));
-      });
-    }
+  whole(): RequestBody | Promise<RequestBody> {
+    if (this.#state !== 'open') return this.#result();
+    return new Promise((resolve) => {
+      this.#wake = () => resolve(this.#result());
+      // The stream may have stopped its socket when its buffer was full; `read` would leave it so.
+      this.#message._read(0);
+      this.#message.once('close', () => this.#end('gone'));
+    });
+  }
+
+  #result(): RequestBody {
     if (this.#state !== 'whole') return this.#state as 'too_large' | 'gone';
     if (this.#chunks.length === 1) return this.#chunks[0]!;
     return this.#chunks.length === 0 ? NO_BYTES : Buffer.concat(this.#chunks);

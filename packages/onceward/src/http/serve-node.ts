@@ -4,6 +4,7 @@ import type { IdempotencyContext } from './idempotency-context.ts';
 import { sendAnswer } from './node-answer.ts';
 import { NodeExchange } from './node-exchange.ts';
 import { bodyOf, type ParsedBody } from './request-body.ts';
+import { isWatched } from './response-watch.ts';
 
 /**
  * The whole way of a managed request on Node's own request and response. `begin` starts the handler; what is thrown
@@ -16,6 +17,10 @@ export async function serveNode<Request>(
   response: ServerResponse,
   begin: (context: IdempotencyContext | null) => void,
 ): Promise<void> {
+  if (isWatched(response)) {
+    begin(null);
+    return;
+  }
   if (admission.refusal !== null) {
     sendAnswer(response, admission.refusal);
     return;
