@@ -1,25 +1,38 @@
 import type { BenchOptions } from '../benches.ts';
 import { median, type Report } from '../report.ts';
 import type { LoadTask } from './load-child.ts';
-import { runLoad, startServer } from './processes.ts';
+import { runLoad, startGateway, startServer } from './processes.ts';
 import type { ServerKind } from './server-child.ts';
 
 interface Case {
   readonly name: string;
-  readonly server: ServerKind;
+  readonly server: ServerKind | 'gateway';
   readonly keys: LoadTask['keys'];
-  readonly against: ServerKind;
+  /** The name of the case it is compared with. */
+  readonly against: string;
 }
 
 const CONNECTIONS = 64;
 
 const cases: readonly Case[] = [
-  { name: 'Fastify', server: 'fastify', keys: 'new', against: 'fastify' },
-  { name: 'Fastify + wal, new key', server: 'fastify+wal', keys: 'new', against: 'fastify' },
-  { name: 'Fastify + memory, new key', server: 'fastify+memory', keys: 'new', against: 'fastify' },
-  { name: 'Fastify + wal, replay', server: 'fastify+wal', keys: 'same', against: 'fastify' },
-  { name: 'Express', server: 'express', keys: 'new', against: 'express' },
-  { name: 'Express + memory, new key', server: 'express+memory', keys: 'new', against: 'express' },
+  { name: 'Fastify bare', server: 'fastify', keys: 'new', against: 'Fastify bare' },
+  { name: 'Fastify + wal, new key', server: 'fastify+wal', keys: 'new', against: 'Fastify bare' },
+  {
+    name: 'Fastify + memory, new key',
+    server: 'fastify+memory',
+    keys: 'new',
+    against: 'Fastify bare',
+  },
+  { name: 'Fastify + wal, replay', server: 'fastify+wal', keys: 'same', against: 'Fastify bare' },
+  { name: 'Express bare', server: 'express', keys: 'new', against: 'Express bare' },
+  {
+    name: 'Express + memory, new key',
+    server: 'express+memory',
+    keys: 'new',
+    against: 'Express bare',
+  },
+  { name: 'gateway, no key', server: 'gateway', keys: 'none', against: 'gateway, no key' },
+  { name: 'gateway, new key', server: 'gateway', keys: 'new', against: 'gateway, no key' },
 ];
 
 interface Sample {
@@ -37,18 +50,18 @@ export async function benchHttp(report: Report, { quick }: BenchOptions): Promis
   }
   const rateOf = (one: Case) => median(samples.get(one)!.map(({ perSecond }) => perSecond));
   for (const one of cases) {
-    const bare = cases.find(({ server }) => server === one.against)!;
+    const bare = cases.find(({ name }) => name === one.against)!;
     const value = rateOf(one);
     const figure = { bench: 'http', case: one.name } as const;
     const ratio = value / rateOf(bare);
-    report({ ...figure, metric: 'requests/s', value, against: `${bare.name} bare`, ratio });
+    report({ ...figure, metric: 'requests/s', value, against: bare.name, ratio });
     const cpu = median(samples.get(one)!.map(({ cpuMicros }) => cpuMicros));
     report({ ...figure, metric: 'µs CPU/request', value: cpu });
   }
 }
 
 async function measure(one: Case, ms: number): Promise<Sample> {
-  const server = await startServer(one.server);
+  const server = one.server === 'gateway' ? await startGateway() : await startServer(one.server);
   try {
     const task = { port: server.port, path: '/orders', connections: CONNECTIONS, keys: one.keys };
     await runLoad({ ...task, ms: ms / 2 });

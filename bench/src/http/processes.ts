@@ -1,5 +1,8 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { LoadResult, LoadTask } from './load-child.ts';
 import type { ServerKind } from './server-child.ts';
@@ -20,6 +23,57 @@ export async function startChild(file: URL, args: readonly string[]): Promise<Me
   const child = start(file, args);
   const { port } = await answerOf<{ port: number }>(child);
   return { port, cpu: () => cpuOf(child), stop: () => stop(child) };
+}
+
+const COMMAND = fileURLToPath(new URL('../../../packages/server/src/cli.ts', import.meta.url));
+
+/** The gateway as users start it, durable, before a bare server of its own. */
+export async function startGateway(): Promise<MeasuredServer> {
+  const upstream = await startServer('node');
+  const data = mkdtempSync(join(tmpdir(), 'onceward-bench-'));
+  const url = `http://127.0.0.1:${upstream.port}`;
+  const child = spawn(
+    process.execPath,
+    [...process.execArgv, COMMAND, 'gateway', '--upstream', url],
+    {
+      env: { ...process.env, ...GATEWAY_SETTINGS, ONCEWARD_DATA: data },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
+  return {
+    port: await portOf(child),
+    cpu: async () => usedMicros(child.pid!),
+    async stop() {
+      await stop(child);
+      await upstream.stop();
+      rmSync(data, { recursive: true, force: true });
+    },
+  };
+}
+
+const GATEWAY_SETTINGS = {
+  PORT: '0',
+  ONCEWARD_ADMIN_PORT: '0',
+  ONCEWARD_LOG_LEVEL: 'error',
+  ONCEWARD_API_KEY: 'ak_bench',
+  ONCEWARD_API_SECRET: 'sk_only-for-measuring',
+};
+
+async function portOf(child: ChildProcess): Promise<number> {
+  let printed = '';
+  for await (const chunk of child.stdout!) {
+    printed += chunk;
+    const ready = /^onceward is ready on http:\S+:(\d+)$/m.exec(printed);
+    if (ready !== null) return Number(ready[1]);
+  }
+  throw new Error(`the gateway ended before it was ready: ${printed}`);
+}
+
+/** Processor time of a process that does not tell it itself, from clock ticks of 10 ms. */
+function usedMicros(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10_000;
 }
 
 export async function runLoad(task: LoadTask): Promise<LoadResult> {

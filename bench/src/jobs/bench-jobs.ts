@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { nodeWorld } from 'onceward';
 import { Gate, type JobsPort, submissionOf } from 'onceward/jobs';
 import type { BenchOptions } from '../benches.ts';
@@ -14,13 +17,15 @@ export async function benchJobs(report: Report, options: BenchOptions): Promise<
   const rounds = options.quick ? 1 : 3;
   const ms = options.quick ? 1_500 : 5_000;
   const samples: Record<'bare' | 'both' | 'split', Sample[]> = { bare: [], both: [], split: [] };
+  const folder = await mkdtemp(join(tmpdir(), 'onceward-bench-'));
   for (let round = 0; round < rounds; round += 1) {
-    samples.bare.push(await measure([await start('bare')], ms));
-    samples.both.push(await measure([await start('both')], ms));
-    const manager = await start('manager');
-    const gate = await start('gate', `http://127.0.0.1:${manager.port}`);
+    samples.bare.push(await measure([await start('bare', folder)], ms));
+    samples.both.push(await measure([await start('both', folder)], ms));
+    const manager = await start('manager', folder);
+    const gate = await start('gate', folder, `http://127.0.0.1:${manager.port}`);
     samples.split.push(await measure([gate, manager], ms));
   }
+  await rm(folder, { recursive: true });
   const bare = median(samples.bare.map(({ perSecond }) => perSecond));
   const tell = (name: string, measured: readonly Sample[]) => {
     const value = median(measured.map(({ perSecond }) => perSecond));
@@ -41,8 +46,10 @@ interface Sample {
   readonly cpuMicros: number;
 }
 
-function start(kind: JobServerKind, managers = ''): Promise<MeasuredServer> {
-  return startChild(new URL('./server-child.ts', import.meta.url), [kind, managers]);
+/** Each has a folder of its own within the one that is given, and begins with nothing in it. */
+async function start(kind: JobServerKind, folder: string, managers = ''): Promise<MeasuredServer> {
+  const data = await mkdtemp(join(folder, kind));
+  return startChild(new URL('./server-child.ts', import.meta.url), [kind, data, managers]);
 }
 
 /** Jobs acknowledged by the first of these servers. */

@@ -1,6 +1,3 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { buildApp, compose, loadConfig, programLog } from '@onceward/server';
 import fastify from 'fastify';
 
@@ -29,10 +26,10 @@ function bareFastify(): Listening {
   return app;
 }
 
-async function onceward(role: string, managers: string): Promise<Listening> {
+async function onceward(role: string, data: string, managers: string): Promise<Listening> {
   const env = {
     ONCEWARD_ROLE: role,
-    ONCEWARD_DATA: mkdtempSync(join(tmpdir(), 'onceward-bench-')),
+    ONCEWARD_DATA: data,
     ONCEWARD_CLUSTER_SECRET: 'a-secret-of-the-bench',
     ONCEWARD_MANAGERS: managers,
     ONCEWARD_LOG_LEVEL: 'error',
@@ -41,8 +38,8 @@ async function onceward(role: string, managers: string): Promise<Listening> {
   return buildApp(program, { demo: false });
 }
 
-const [kind, managers = ''] = process.argv.slice(2) as [JobServerKind, string?];
-const app = kind === 'bare' ? bareFastify() : await onceward(kind, managers);
+const [kind, data, managers = ''] = process.argv.slice(2) as [JobServerKind, string, string?];
+const app = kind === 'bare' ? bareFastify() : await onceward(kind, data, managers);
 const url = await app.listen({ host: '127.0.0.1', port: 0 });
 process.send!({ port: Number(new URL(url).port) });
 process.on('message', () => process.send!(process.cpuUsage()));
