@@ -68,7 +68,7 @@ describe('a runner', () => {
     });
     const { manager } = startManager(world, sharedStore(memoryStore()), type);
     for (let i = 0; i < 10_100; i += 1) await manager.submit(submission(i));
-    expect(manager.load.running).toBe(16);
+    expect(manager.load.running).toBe(64);
     expect(manager.load.ready).toBeLessThanOrEqual(10_000);
     open();
     await world.advance(6_000);

@@ -12,7 +12,7 @@ import type {
 import { OUTCOME_CEILING, type Policy } from '../engine/policy.ts';
 import { profiles } from '../engine/profiles.ts';
 import type { OperationId, Outcome } from '../engine/record.ts';
-import { DAY, type DurationMs, SECOND } from '../engine/units.ts';
+import { DAY, type DurationMs, MINUTE, SECOND } from '../engine/units.ts';
 import type { Timer, World } from '../engine/world.ts';
 import { endOutcome, isUp, type StoredJob, storedJobOf, tenantOfRun } from './job-record.ts';
 import { attemptsOf, backoffOf, isRepeatable, JobFailed, type JobType } from './job-type.ts';
@@ -23,7 +23,7 @@ export interface RunnerOptions {
   readonly world: World;
   readonly types: ReadonlyMap<string, JobType>;
   readonly leaseMs: DurationMs;
-  /** Jobs that run at once; 16 unless told. */
+  /** Jobs that run at once; 64 unless told. */
   readonly concurrency?: number;
   /** How long the end of a job is kept; a day unless told. */
   readonly keepEndedMs?: DurationMs;
@@ -38,6 +38,7 @@ const HELD_AT_MOST = 10_000;
 export const KEEP_WAITING_MS = 365 * DAY;
 /** The same for every job: the id is random, so there is no other payload to take it for. */
 export const RUN_FINGERPRINT = 'job';
+const LOOK_AT_LEAST_EVERY_MS = MINUTE;
 const CANCELLED = 'the job was cancelled';
 
 interface Ready {
@@ -60,6 +61,7 @@ export class Runner {
   readonly #ended = new Set<() => void>();
   #timer: Timer | null = null;
   #scan: Promise<void> = Promise.resolve();
+  #lookedAt = 0;
   #overflowed = false;
   #closed = false;
 
@@ -151,7 +153,7 @@ export class Runner {
   }
 
   #fill(): void {
-    const concurrency = this.#options.concurrency ?? 16;
+    const concurrency = this.#options.concurrency ?? 64;
     while (!this.#closed && this.#running.size < concurrency) {
       const next = this.#ready.shift();
       if (next === undefined) break;
@@ -260,9 +262,14 @@ export class Runner {
     });
   }
 
-  /** Offers every job that is up and that is not held here already. Whoever holds plenty need not look. */
+  /**
+   * Offers every job that is up and that is not held here already. Whoever has jobs waiting could not begin what he
+   * finds, so he looks now and then only, lest those of the dead wait for ever.
+   */
   async #rescan(): Promise<void> {
-    if (this.#held.size > HELD_AT_MOST / 2) return;
+    const now = this.#options.world.elapsed();
+    if (this.#ready.length > 0 && now - this.#lookedAt < LOOK_AT_LEAST_EVERY_MS) return;
+    this.#lookedAt = now;
     const { engine, world, types, onFault } = this.#options;
     const bornAt = engine.store.traits.firstRevisionOfLife;
     try {

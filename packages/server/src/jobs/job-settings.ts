@@ -43,7 +43,7 @@ export const jobSettings = {
   jobConcurrency: {
     name: 'ONCEWARD_JOB_CONCURRENCY',
     kind: wholeNumber(0, 10_000),
-    initial: 16,
+    initial: 64,
     about: 'Jobs that a manager runs at once; 0 leaves running them to other managers.',
   } as Setting<number>,
   jobKeepSeconds: {
