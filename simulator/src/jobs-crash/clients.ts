@@ -15,6 +15,7 @@ interface Answer {
   readonly body: { readonly job_id?: string; readonly type?: string };
 }
 
+/** While the killing goes on a client may have to be patient; after it, this is patience enough. */
 const GIVE_UP_MS = 120_000;
 /** What a client is told when those it needs are dead: come again. */
 const COME_AGAIN = new Set([409, 429, 500, 502, 503]);
@@ -39,9 +40,9 @@ export async function runClient(
     };
     all.push(submitted);
     const anyGate = () => gates[Math.floor(random() * gates.length)]!.url;
-    const isAcknowledged = await submitUntilAcknowledged(submitted, anyGate);
+    const isAcknowledged = await submitUntilAcknowledged(submitted, anyGate, isOver);
     if (!isAcknowledged) submitted.oddities.push(`no acknowledgement in ${GIVE_UP_MS} ms`);
-    else if (random() < 0.3) await submitUntilAcknowledged(submitted, anyGate);
+    else if (random() < 0.3) await submitUntilAcknowledged(submitted, anyGate, isOver);
     await sleep(random() * 20);
   }
   return all;
@@ -50,9 +51,11 @@ export async function runClient(
 async function submitUntilAcknowledged(
   submitted: Submitted,
   anyGate: () => string,
+  isOver: () => boolean,
 ): Promise<boolean> {
-  const limit = performance.now() + GIVE_UP_MS;
+  let limit = performance.now() + GIVE_UP_MS;
   while (performance.now() < limit) {
+    if (!isOver()) limit = performance.now() + GIVE_UP_MS;
     const answer = await submitOnce(anyGate(), submitted);
     if (answer !== null && answer.status === 202) {
       submitted.jobIds.add(String(answer.body.job_id));
