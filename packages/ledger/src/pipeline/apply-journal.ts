@@ -51,17 +51,22 @@ function findDuplicates(
   requests: readonly JournalRequest[],
 ): Map<number, Refusal> {
   const duplicates = new Map<number, Refusal>();
-  const inBatch = new Set<string>();
+  const keys = new Set<string>();
   for (let at = 0; at < requests.length; at += 1) {
     const { credential, key } = requests[at] as JournalRequest;
     const used = findKey(machine, credential, key, machine.time);
     if (used !== undefined) duplicates.set(at, duplicateOf(used));
-    // A credential holds no line feed, so the two can only be taken apart in one way.
-    const name = `${credential}\n${key}`;
-    if (inBatch.has(name) && used === undefined) duplicates.set(at, IN_BATCH);
-    inBatch.add(name);
+    // Two credentials may well have one key; it takes a closer look only if a key is there twice.
+    else if (keys.has(key) && isRepeated(requests, at)) duplicates.set(at, IN_BATCH);
+    keys.add(key);
   }
   return duplicates;
+}
+
+function isRepeated(requests: readonly JournalRequest[], at: number): boolean {
+  const { credential, key } = requests[at] as JournalRequest;
+  const first = requests.findIndex((other) => other.key === key && other.credential === credential);
+  return first < at;
 }
 
 function duplicateOf(location: Location): Refusal {

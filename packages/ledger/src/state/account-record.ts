@@ -42,59 +42,67 @@ export interface Account {
   readonly last: EntryPointer;
 }
 
-export function writeAccount(bytes: Buffer, at: number, account: Account): void {
+/** Memory in both forms: text and runs of bytes are quick in one, numbers in the other. */
+export interface Memory {
+  readonly bytes: Buffer;
+  readonly view: DataView;
+}
+
+export function writeAccount({ bytes, view }: Memory, at: number, account: Account): void {
   bytes.fill(0, at, at + RECORD_BYTES);
   bytes.write(account.asset, at + AT.asset, 'latin1');
   bytes.write(account.category, at + AT.category, 'latin1');
-  writeCount(bytes, at + AT.number, account.number);
-  writeChange(bytes, at, account);
+  writeCount(view, at + AT.number, account.number);
+  writeChange({ bytes, view }, at, account);
 }
 
 /** Writes only what a journal entry changes. */
 export function writeChange(
-  bytes: Buffer,
+  memory: Memory,
   at: number,
   { balance, version, last }: Pick<Account, 'balance' | 'version' | 'last'>,
 ): void {
-  writeBalance(bytes, at, balance);
-  writeCount(bytes, at + AT.version, version);
-  writeCount(bytes, at + AT.height, last.height);
-  bytes.writeUInt32BE(last.position, at + AT.position);
-  bytes.writeUInt32BE(last.entry, at + AT.entry);
+  const { view } = memory;
+  writeBalance(memory, at, balance);
+  writeCount(view, at + AT.version, version);
+  writeCount(view, at + AT.height, last.height);
+  view.setUint32(at + AT.position, last.position);
+  view.setUint32(at + AT.entry, last.entry);
 }
 
-export function readAccount(bytes: Buffer, at: number): Account {
+export function readAccount(memory: Memory, at: number): Account {
+  const { bytes, view } = memory;
   return {
-    number: readCount(bytes, at + AT.number),
+    number: readCount(view, at + AT.number),
     asset: readName(bytes, at + AT.asset, LIMITS.assetLength),
     category: readName(bytes, at + AT.category, LIMITS.categoryLength),
-    balance: readBalance(bytes, at),
-    version: readCount(bytes, at + AT.version),
-    last: readPointer(bytes, at),
+    balance: readBalance(memory, at),
+    version: readCount(view, at + AT.version),
+    last: readPointer(memory, at),
   };
 }
 
-export function readBalance(bytes: Buffer, at: number): bigint {
-  const sign = bytes.readInt32BE(at + LOW_WORD) >> 31;
+export function readBalance({ bytes, view }: Memory, at: number): bigint {
+  const sign = view.getInt32(at + LOW_WORD) >> 31;
   for (let word = at; word < at + LOW_WORD; word += 4) {
-    if (bytes.readInt32BE(word) !== sign) return readWideBalance(bytes, at);
+    if (view.getInt32(word) !== sign) return readWideBalance(bytes, at);
   }
-  return bytes.readBigInt64BE(at + LOW_WORD);
+  return view.getBigInt64(at + LOW_WORD);
 }
 
-export function readVersion(bytes: Buffer, at: number): number {
-  return readCount(bytes, at + AT.version);
+export function readVersion({ view }: Memory, at: number): number {
+  return readCount(view, at + AT.version);
 }
 
-export function readPointer(bytes: Buffer, at: number): EntryPointer {
+export function readPointer({ view }: Memory, at: number): EntryPointer {
   return {
-    height: readCount(bytes, at + AT.height),
-    position: bytes.readUInt32BE(at + AT.position),
-    entry: bytes.readUInt32BE(at + AT.entry),
+    height: readCount(view, at + AT.height),
+    position: view.getUint32(at + AT.position),
+    entry: view.getUint32(at + AT.entry),
   };
 }
 
-export function readAsset(bytes: Buffer, at: number): string {
+export function readAsset({ bytes }: Memory, at: number): string {
   return readName(bytes, at + AT.asset, LIMITS.assetLength);
 }
 
@@ -103,24 +111,25 @@ function readWideBalance(bytes: Buffer, at: number): bigint {
   return BigInt.asIntN(8 * BALANCE_BYTES, unsigned);
 }
 
-function writeBalance(bytes: Buffer, at: number, balance: bigint): void {
+function writeBalance({ bytes, view }: Memory, at: number, balance: bigint): void {
   const low = BigInt.asIntN(64, balance);
   if (low === balance) {
-    bytes.fill(low < 0n ? 0xff : 0, at, at + LOW_WORD);
-    bytes.writeBigInt64BE(low, at + LOW_WORD);
+    const sign = low < 0n ? -1 : 0;
+    for (let word = at; word < at + LOW_WORD; word += 4) view.setInt32(word, sign);
+    view.setBigInt64(at + LOW_WORD, low);
     return;
   }
   const unsigned = BigInt.asUintN(8 * BALANCE_BYTES, balance);
   bytes.write(unsigned.toString(16).padStart(2 * BALANCE_BYTES, '0'), at, 'hex');
 }
 
-function writeCount(bytes: Buffer, at: number, count: number): void {
-  bytes.writeUInt32BE(Math.floor(count / 2 ** 32), at);
-  bytes.writeUInt32BE(count >>> 0, at + 4);
+function writeCount(view: DataView, at: number, count: number): void {
+  view.setUint32(at, Math.floor(count / 2 ** 32));
+  view.setUint32(at + 4, count >>> 0);
 }
 
-function readCount(bytes: Buffer, at: number): number {
-  return bytes.readUInt32BE(at) * 2 ** 32 + bytes.readUInt32BE(at + 4);
+function readCount(view: DataView, at: number): number {
+  return view.getUint32(at) * 2 ** 32 + view.getUint32(at + 4);
 }
 
 function readName(bytes: Buffer, at: number, limit: number): string {

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import {
   type Account,
   type EntryPointer,
+  type Memory,
   RECORD_BYTES,
   readAccount,
   readAsset,
@@ -22,6 +23,7 @@ const PAGE_LEAVES = 32;
 const PAGE_BYTES = PAGE_LEAVES * LEAF_BYTES;
 const PAGE_ACCOUNTS = PAGE_LEAVES * LEAF_ACCOUNTS;
 const SLAB_PAGES = 32;
+const SLAB_ACCOUNTS = SLAB_PAGES * PAGE_ACCOUNTS;
 
 export interface AccountProof {
   readonly accountCount: number;
@@ -39,9 +41,11 @@ export interface OpenAccount {
   last: EntryPointer;
 }
 
+/** A posting, with what was there before it. */
 interface Change {
   readonly account: OpenAccount;
-  readonly before: OpenAccount;
+  readonly balance: bigint;
+  readonly last: EntryPointer;
 }
 
 /**
@@ -49,7 +53,7 @@ interface Change {
  * garbage collector, and no cost that grows with their count but that of a deeper tree.
  */
 export class AccountTable {
-  readonly #slabs: Buffer[] = [];
+  readonly #slabs: Memory[] = [];
   readonly #tree = new MerkleList();
   readonly #open = new Map<number, OpenAccount>();
   readonly #undo: Change[] = [];
@@ -69,8 +73,15 @@ export class AccountTable {
     const last = { height: 0, position: 0, entry: 0 };
     this.#count += 1;
     this.#reserve(number);
-    const { bytes, at } = this.#place(number);
-    writeAccount(bytes, at, { number, asset, category, balance: 0n, version: 0, last });
+    const memory = this.#slab(number);
+    writeAccount(memory, placeOf(number), {
+      number,
+      asset,
+      category,
+      balance: 0n,
+      version: 0,
+      last,
+    });
     this.#learnAsset(number, asset);
     return number;
   }
@@ -89,13 +100,14 @@ export class AccountTable {
   open(number: number): OpenAccount | undefined {
     const known = this.#open.get(number);
     if (known !== undefined || !(number < this.#count)) return known;
-    const { bytes, at } = this.#place(number);
+    const memory = this.#slab(number);
+    const at = placeOf(number);
     const account: OpenAccount = {
       number,
       assetCode: this.#codes[number] as number,
-      balance: readBalance(bytes, at),
-      version: readVersion(bytes, at),
-      last: readPointer(bytes, at),
+      balance: readBalance(memory, at),
+      version: readVersion(memory, at),
+      last: readPointer(memory, at),
     };
     this.#open.set(number, account);
     return account;
@@ -103,7 +115,7 @@ export class AccountTable {
 
   /** Changes the balance, in a way that can be undone until the next seal. */
   post(account: OpenAccount, balance: bigint, last: EntryPointer): void {
-    this.#undo.push({ account, before: { ...account } });
+    this.#undo.push({ account, balance: account.balance, last: account.last });
     account.balance = balance;
     account.version += 1;
     account.last = last;
@@ -115,16 +127,17 @@ export class AccountTable {
 
   undoTo(mark: number): void {
     while (this.#undo.length > mark) {
-      const { account, before } = this.#undo.pop() as Change;
-      Object.assign(account, before);
+      const { account, balance, last } = this.#undo.pop() as Change;
+      account.balance = balance;
+      account.last = last;
+      account.version -= 1;
     }
   }
 
   /** As of the last seal. */
   read(number: number): Account | undefined {
     if (!(number < this.#sealedCount)) return undefined;
-    const { bytes, at } = this.#place(number);
-    return readAccount(bytes, at);
+    return readAccount(this.#slab(number), placeOf(number));
   }
 
   /** Brings the changes of this batch into the records and the tree, and returns its top. */
@@ -134,8 +147,7 @@ export class AccountTable {
       changed.add(Math.floor(number / LEAF_ACCOUNTS));
     }
     for (const account of this.#open.values()) {
-      const { bytes, at } = this.#place(account.number);
-      writeChange(bytes, at, account);
+      writeChange(this.#slab(account.number), placeOf(account.number), account);
       changed.add(Math.floor(account.number / LEAF_ACCOUNTS));
     }
     this.#open.clear();
@@ -178,8 +190,7 @@ export class AccountTable {
     }
     this.#count = count;
     for (let number = 0; number < count; number += 1) {
-      const { bytes, at } = this.#place(number);
-      this.#learnAsset(number, readAsset(bytes, at));
+      this.#learnAsset(number, readAsset(this.#slab(number), placeOf(number)));
     }
     this.#sealedCount = count;
     for (let leaf = 0; leaf * LEAF_ACCOUNTS < count; leaf += 1) {
@@ -209,31 +220,28 @@ export class AccountTable {
   }
 
   #reserve(number: number): void {
-    const slab = Math.floor(number / (SLAB_PAGES * PAGE_ACCOUNTS));
+    const slab = Math.floor(number / SLAB_ACCOUNTS);
     if (slab < this.#slabs.length) return;
     const bytes = Buffer.alloc(SLAB_PAGES * PAGE_BYTES);
     for (let at = 0; at < bytes.length; at += LEAF_BYTES) bytes[at] = LEAF_MARK;
-    this.#slabs.push(bytes);
+    this.#slabs.push({ bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.length) });
   }
 
-  #place(number: number): { bytes: Buffer; at: number } {
-    const leaf = Math.floor(number / LEAF_ACCOUNTS);
-    const slab = Math.floor(leaf / (SLAB_PAGES * PAGE_LEAVES));
-    const inSlab = leaf - slab * SLAB_PAGES * PAGE_LEAVES;
-    const at = inSlab * LEAF_BYTES + 1 + (number % LEAF_ACCOUNTS) * RECORD_BYTES;
-    return { bytes: this.#slabs[slab] as Buffer, at };
+  #slab(number: number): Memory {
+    return this.#slabs[Math.floor(number / SLAB_ACCOUNTS)] as Memory;
   }
 
   #pageBytes(page: number): Buffer {
     const slab = Math.floor(page / SLAB_PAGES);
     const at = (page % SLAB_PAGES) * PAGE_BYTES;
-    return (this.#slabs[slab] as Buffer).subarray(at, at + PAGE_BYTES);
+    return (this.#slabs[slab] as Memory).bytes.subarray(at, at + PAGE_BYTES);
   }
 
   /** The leaf's mark and the records of those of its accounts that exist. */
   #leafBytes(leaf: number): Buffer {
     const first = leaf * LEAF_ACCOUNTS;
-    const { bytes, at } = this.#place(first);
+    const { bytes } = this.#slab(first);
+    const at = placeOf(first);
     const accounts = Math.min(LEAF_ACCOUNTS, this.#sealedCount - first);
     return bytes.subarray(at - 1, at + accounts * RECORD_BYTES);
   }
@@ -241,4 +249,10 @@ export class AccountTable {
   #hashLeaf(leaf: number): Digest {
     return hash('sha256', this.#leafBytes(leaf), 'binary');
   }
+}
+
+/** Where an account's record is in its slab. */
+function placeOf(number: number): number {
+  const leaf = Math.floor((number % SLAB_ACCOUNTS) / LEAF_ACCOUNTS);
+  return leaf * LEAF_BYTES + 1 + (number % LEAF_ACCOUNTS) * RECORD_BYTES;
 }
