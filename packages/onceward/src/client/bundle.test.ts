@@ -42,4 +42,11 @@ describe('browser bundle', () => {
     expect(inputs.filter((input) => input.includes('node_modules'))).toEqual([]);
     expect(inputs.filter((input) => /node-|segment-log|\/engine\//.test(input))).toEqual([]);
   });
+
+  it('[C12] [C13] nor in that of the ledger client', async () => {
+    const { inputs } = await bundle(`export * from './ledger.ts';`);
+    expect(
+      inputs.filter((input) => /node_modules|node-|segment-log|\/engine\//.test(input)),
+    ).toEqual([]);
+  });
 });

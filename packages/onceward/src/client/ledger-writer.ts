@@ -1,0 +1,339 @@
+import { ClientError } from './client-error.ts';
+import { type ClientWorld, mintKey, pause, realWorld } from './client-world.ts';
+import {
+  LedgerCallError,
+  type LedgerClient,
+  type LedgerStream,
+  toBase64,
+  type WriteAnswer,
+} from './ledger-client.ts';
+import type { Change, Entry, OutboxStorage } from './outbox-storage.ts';
+import { backoffMs, RETRY_DEFAULTS } from './retry-policy.ts';
+
+export interface LedgerWriterOptions {
+  readonly client: LedgerClient;
+  /** One writer at a time may use a stream; a storage that locks sees to it. */
+  readonly storage: OutboxStorage;
+  readonly stream: LedgerStream;
+  readonly world?: ClientWorld;
+  /** Writes that are on their way at once. The ledger remembers the keys of the last 64. */
+  readonly window?: number;
+  /** Checks the proof of every write. */
+  readonly verify?: boolean;
+}
+
+export type WriterResult =
+  | {
+      readonly ok: true;
+      readonly txId: string;
+      readonly blockHeight: number;
+      readonly sequence: bigint;
+      /** The ledger said that an earlier send of the same write is committed. */
+      readonly wasRepeat: boolean;
+    }
+  | { readonly ok: false; readonly code: string; readonly message: string };
+
+/** An operation as the ledger's JSON has it; bytes may be given as such. */
+export type LedgerOperation = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+
+interface Head extends Entry {
+  /** A u64 in decimal: the highest sequence that any write was given. */
+  readonly last_used_sequence: string;
+}
+
+interface StoredWrite extends Entry {
+  readonly sequence: string;
+  readonly idempotency_key: string;
+  readonly operations: readonly unknown[];
+}
+
+interface Waiting {
+  storageKey: string;
+  write: StoredWrite;
+  isSent: boolean;
+  failures: number;
+  readonly settle: (result: WriterResult) => void;
+  readonly fail: (error: unknown) => void;
+}
+
+const WINDOW = 8;
+const LARGEST_WINDOW = 32;
+/** How far back the ledger can tell by which key a sequence was used. */
+const RECEIPTS = 64n;
+
+/**
+ * Writes to one stream in order. Each write and the sequence it uses are stored before it is sent, so that after a crash
+ * the same write goes out under the same key; the ledger runs it once.
+ */
+export class LedgerWriter {
+  readonly #options: LedgerWriterOptions;
+  readonly #world: ClientWorld;
+  readonly #prefix: string;
+  readonly #queue: Waiting[] = [];
+  readonly #idle: (() => void)[] = [];
+  readonly #closed = new AbortController();
+  #head: Head;
+  #sending = 0;
+  #mustResync = false;
+  #isResyncing = false;
+  #storing: Promise<void> = Promise.resolve();
+
+  private constructor(options: LedgerWriterOptions, prefix: string, head: Head) {
+    this.#options = options;
+    this.#world = options.world ?? realWorld;
+    this.#prefix = prefix;
+    this.#head = head;
+  }
+
+  /** Goes on where the last writer of this stream stopped, and sends what it had not heard of. */
+  static async open(options: LedgerWriterOptions): Promise<LedgerWriter> {
+    const { storage, client, stream, window = WINDOW } = options;
+    if (!(Number.isInteger(window) && window >= 1 && window <= LARGEST_WINDOW)) {
+      throw new ClientError('INVALID_INPUT', `window must be from 1 to ${LARGEST_WINDOW}.`);
+    }
+    const parts = [stream.organization, stream.vault ?? '', stream.clientId];
+    const prefix = `ledger/${parts.map(encodeURIComponent).join('/')}/`;
+    const [stored] = (await storage.read([`${prefix}head`])) as [Head | undefined];
+    const head = stored ?? {
+      version: 0,
+      // Nothing is stored: a new client, or one that lost its storage. The ledger knows which.
+      last_used_sequence: (await client.lastCommittedSequence(stream)).toString(),
+    };
+    const writer = new LedgerWriter(options, prefix, head);
+    const waiting = await storage.range({ prefix: `${prefix}w/`, limit: 1_000_000 });
+    for (const { key, entry } of waiting) {
+      const none = () => {};
+      writer.#queue.push(newWaiting(key, entry as StoredWrite, none, none));
+    }
+    writer.#pump();
+    return writer;
+  }
+
+  /** The highest sequence that any write was given; it may not be committed yet. */
+  get lastUsedSequence(): bigint {
+    return BigInt(this.#head.last_used_sequence);
+  }
+
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
+  /** Stores the write, then sends it until the ledger has answered. Writes happen in the order of these calls. */
+  async write(operations: readonly LedgerOperation[]): Promise<WriterResult> {
+    if (this.#closed.signal.aborted) throw closed();
+    const operationsInJson = JSON.parse(JSON.stringify(operations, bytesAsBase64)) as unknown[];
+    const key = uuidToBase64(mintKey(this.#world));
+    return new Promise((settle, fail) => {
+      this.#exclusively(() => this.#store(key, operationsInJson, settle, fail)).catch(fail);
+    });
+  }
+
+  /** Resolves when the ledger has answered every write. */
+  idle(): Promise<void> {
+    if (this.#queue.length === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  /** Stops sending. What is stored goes out when the stream is opened again. */
+  close(): void {
+    this.#closed.abort();
+    for (const { fail } of this.#queue) fail(closed());
+  }
+
+  async #store(
+    idempotency_key: string,
+    operations: readonly unknown[],
+    settle: Waiting['settle'],
+    fail: Waiting['fail'],
+  ): Promise<void> {
+    if (this.#closed.signal.aborted) throw closed();
+    const sequence = (this.lastUsedSequence + 1n).toString();
+    const write: StoredWrite = { version: 1, sequence, idempotency_key, operations };
+    const waiting = newWaiting(this.#keyOf(sequence), write, settle, fail);
+    await this.#swap(sequence, [{ key: waiting.storageKey, expected: null, next: write }]);
+    this.#queue.push(waiting);
+    this.#pump();
+  }
+
+  /** Numbers are given and changed by one at a time. */
+  #exclusively(work: () => Promise<void>): Promise<void> {
+    const run = this.#storing.then(work);
+    this.#storing = run.catch(() => {});
+    return run;
+  }
+
+  /** Moves the head and makes the other changes, all or none. */
+  async #swap(lastUsed: string, changes: readonly Change[]): Promise<void> {
+    const { version } = this.#head;
+    const next: Head = { version: version + 1, last_used_sequence: lastUsed };
+    const expected = version === 0 ? null : version;
+    const head: Change = { key: `${this.#prefix}head`, expected, next };
+    if (!(await this.#options.storage.swap([head, ...changes]))) {
+      throw new ClientError(
+        'STORAGE_FAILED',
+        'Another writer has used this stream; nothing was sent. Open it again.',
+      );
+    }
+    this.#head = next;
+  }
+
+  #keyOf(sequence: string): string {
+    return `${this.#prefix}w/${sequence.padStart(20, '0')}`;
+  }
+
+  /** Sends what may be sent. A write that cannot be in order yet waits for those before it. */
+  #pump(): void {
+    if (this.#closed.signal.aborted) return;
+    if (this.#mustResync) {
+      if (this.#sending === 0 && !this.#isResyncing) void this.#resync();
+      return;
+    }
+    const { window = WINDOW } = this.#options;
+    for (const waiting of this.#queue.slice(0, window)) {
+      if (waiting.isSent) continue;
+      waiting.isSent = true;
+      this.#sending += 1;
+      void this.#send(waiting);
+    }
+    if (this.#queue.length === 0) for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  async #send(waiting: Waiting): Promise<void> {
+    const { client, stream, verify = false } = this.#options;
+    const { sequence, idempotency_key: idempotencyKey, operations } = waiting.write;
+    try {
+      const call = { ...stream, sequence: BigInt(sequence), idempotencyKey, operations };
+      await this.#hear(waiting, await client.write(call, verify));
+    } catch (error) {
+      await this.#stumble(waiting, error);
+    } finally {
+      this.#sending -= 1;
+      this.#pump();
+    }
+  }
+
+  async #hear(waiting: Waiting, answer: WriteAnswer): Promise<void> {
+    if (answer.kind === 'success') {
+      return this.#finish(waiting, { ...answer, ok: true, wasRepeat: false });
+    }
+    const { code, message, committedTxId, committedBlockHeight, assignedSequence } = answer;
+    if (code === 'ALREADY_COMMITTED' && committedTxId !== null) {
+      const sequence = assignedSequence ?? BigInt(waiting.write.sequence);
+      const blockHeight = committedBlockHeight ?? 0;
+      const result = { ok: true, txId: committedTxId, blockHeight, sequence } as const;
+      return this.#finish(waiting, { ...result, wasRepeat: true });
+    }
+    const age = (answer.lastCommittedSequence ?? 0n) - BigInt(waiting.write.sequence);
+    if (code === 'SEQUENCE_GAP' || (code === 'ALREADY_COMMITTED' && age < RECEIPTS)) {
+      // Either one before it is still on its way, or the ledger counts differently. A look at both settles it.
+      waiting.isSent = false;
+      this.#mustResync = true;
+      return;
+    }
+    // It used up no sequence, so those behind it move up.
+    this.#mustResync = this.#queue.length > 1;
+    await this.#finish(waiting, { ok: false, code, message });
+  }
+
+  async #stumble(waiting: Waiting, error: unknown): Promise<void> {
+    if (error instanceof LedgerCallError && !error.isTransient) {
+      this.#mustResync = true;
+      const { status: code, message } = error;
+      return this.#finish(waiting, { ok: false, code, message });
+    }
+    waiting.failures += 1;
+    const wait = backoffMs(RETRY_DEFAULTS, waiting.failures, this.#world);
+    await pause(this.#world, wait, this.#closed.signal);
+    waiting.isSent = false;
+  }
+
+  /** The caller hears of it when it can no longer be sent again. */
+  async #finish(waiting: Waiting, result: WriterResult): Promise<void> {
+    const { storage } = this.#options;
+    try {
+      await storage.swap([{ key: waiting.storageKey, next: null }]);
+    } catch {
+      // It stays stored and is sent again after a restart, and then it is a repeat.
+    }
+    const at = this.#queue.indexOf(waiting);
+    if (at >= 0) this.#queue.splice(at, 1);
+    waiting.settle(result);
+  }
+
+  /** Nothing is on its way: numbers what waits from where the ledger is, under the same keys. */
+  async #resync(): Promise<void> {
+    this.#isResyncing = true;
+    const { client, stream } = this.#options;
+    let failures = 0;
+    try {
+      while (!this.#closed.signal.aborted) {
+        try {
+          const last = await client.lastCommittedSequence(stream);
+          await this.#exclusively(() => this.#renumber(last));
+          this.#mustResync = false;
+          return;
+        } catch (error) {
+          failures += 1;
+          await pause(
+            this.#world,
+            backoffMs(RETRY_DEFAULTS, failures, this.#world),
+            this.#closed.signal,
+          );
+          if (error instanceof ClientError) {
+            for (const { fail } of this.#queue) fail(error);
+            this.close();
+          }
+        }
+      }
+    } finally {
+      this.#isResyncing = false;
+      this.#pump();
+    }
+  }
+
+  async #renumber(last: bigint): Promise<void> {
+    const removed = this.#queue.map(({ storageKey }) => ({ key: storageKey, next: null }));
+    const renumbered = this.#queue.map((waiting, at) => {
+      const sequence = (last + BigInt(at) + 1n).toString();
+      const write = { ...waiting.write, version: waiting.write.version + 1, sequence };
+      return { waiting, write, storageKey: this.#keyOf(sequence) };
+    });
+    const added = renumbered.map(({ storageKey, write }) => ({ key: storageKey, next: write }));
+    const kept = new Set(added.map(({ key }) => key));
+    const gone = removed.filter(({ key }) => !kept.has(key));
+    await this.#swap((last + BigInt(this.#queue.length)).toString(), [...gone, ...added]);
+    for (const { waiting, write, storageKey } of renumbered) {
+      waiting.write = write;
+      waiting.storageKey = storageKey;
+      // The ledger has just answered.
+      waiting.failures = 0;
+    }
+  }
+}
+
+function newWaiting(
+  storageKey: string,
+  write: StoredWrite,
+  settle: Waiting['settle'],
+  fail: Waiting['fail'],
+): Waiting {
+  return { storageKey, write, isSent: false, failures: 0, settle, fail };
+}
+
+function closed(): ClientError {
+  return new ClientError('OUTBOX_CLOSED', 'The writer is closed. What is stored is sent later.');
+}
+
+/** Looks at the member itself: Node's buffers have already become something else as `value`. */
+function bytesAsBase64(this: Readonly<Record<string, unknown>>, key: string, value: unknown) {
+  const member = this[key];
+  return member instanceof Uint8Array ? toBase64(member) : value;
+}
+
+function uuidToBase64(uuid: string): string {
+  const hex = uuid.replaceAll('-', '');
+  const bytes = Uint8Array.from({ length: 16 }, (_, at) =>
+    Number.parseInt(hex.slice(2 * at, 2 * at + 2), 16),
+  );
+  return toBase64(bytes);
+}

@@ -1,0 +1,15 @@
+/** The ledger from outside: calls with proofs that are checked, and a writer that keeps its sequence. */
+export {
+  LedgerCallError,
+  LedgerClient,
+  type LedgerClientOptions,
+  type LedgerStream,
+  type WriteAnswer,
+  type WriteCall,
+} from './ledger-client.ts';
+export {
+  type LedgerOperation,
+  LedgerWriter,
+  type LedgerWriterOptions,
+  type WriterResult,
+} from './ledger-writer.ts';

@@ -1,0 +1,209 @@
+import { randomUUID } from 'node:crypto';
+import { type ClientWorld, memoryStorage, type OutboxStorage, realWorld } from 'onceward/client';
+import { LedgerClient, LedgerWriter, type WriterResult } from 'onceward/client/ledger';
+import { openLogStorage } from 'onceward/client/node';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ADMIN, startServer, temporaryFolder } from './running-program.ts';
+
+let server: Awaited<ReturnType<typeof startServer>>;
+let organization: string;
+
+beforeAll(async () => {
+  server = await startServer();
+  const response = await fetch(`${server.url}/onceward.ledger.v1.AdminService/CreateOrganization`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...ADMIN },
+    body: '{"name":"Acme"}',
+  });
+  ({ organization } = (await response.json()) as { organization: string });
+});
+afterAll(() => server.stop());
+
+const DEADLINE = 29_000;
+
+/** Waits between tries are cut short; deadlines are not. */
+const hasty: ClientWorld = {
+  ...realWorld,
+  startTimer: (ms, callback) => realWorld.startTimer(ms === DEADLINE ? ms : ms / 50, callback),
+};
+
+function clientWith(send: typeof fetch = fetch): LedgerClient {
+  return new LedgerClient({
+    url: server.url,
+    headers: () => ADMIN,
+    fetch: send,
+    world: hasty,
+    timeoutMs: DEADLINE,
+  });
+}
+
+interface Setup {
+  readonly clientId?: string;
+  readonly storage?: OutboxStorage;
+  readonly send?: typeof fetch;
+}
+
+function openWriter({ clientId = randomUUID(), storage = memoryStorage(), send }: Setup = {}) {
+  const stream = { organization, clientId };
+  return LedgerWriter.open({
+    client: clientWith(send),
+    storage,
+    stream,
+    world: hasty,
+    verify: true,
+  });
+}
+
+/** Fails if it is run a second time. */
+const setOnce = (key: string) => [
+  { setEntity: { key, value: new TextEncoder().encode(key), condition: { notExists: true } } },
+];
+
+const sequences = (results: readonly WriterResult[]) =>
+  results.map((result) => (result.ok ? Number(result.sequence) : result.code));
+const upTo = (count: number) => Array.from({ length: count }, (_, at) => at + 1);
+
+/** Some requests are lost on the way there, some answers on the way back. */
+function lossy(): typeof fetch {
+  let calls = 0;
+  return async (input, init) => {
+    calls += 1;
+    if (calls % 5 === 0) throw new TypeError('lost on the way there');
+    const response = await fetch(input, init);
+    if (calls % 3 === 0) throw new TypeError('lost on the way back');
+    return response;
+  };
+}
+
+describe('[C13] a sequenced writer', () => {
+  it('has stored a sequence before it sends it', async () => {
+    const storage = memoryStorage();
+    const clientId = randomUUID();
+    const early: string[] = [];
+    const writer = await openWriter({
+      clientId,
+      storage,
+      async send(input, init) {
+        const { sequence } = JSON.parse(String(init?.body)) as { sequence?: string };
+        const entries = await storage.range({ prefix: 'ledger/', limit: 1_000 });
+        const text = JSON.stringify(entries);
+        const head = Number(/"last_used_sequence":"(\d+)"/.exec(text)?.[1] ?? 0);
+        const isStored = head >= Number(sequence) && text.includes(`"sequence":"${sequence}"`);
+        if (sequence !== undefined && !isStored) early.push(sequence);
+        return fetch(input, init);
+      },
+    });
+    const results = await Promise.all(
+      upTo(20).map((at) => writer.write(setOnce(`${clientId}${at}`))),
+    );
+    expect(sequences(results)).toEqual(upTo(20));
+    expect(early).toEqual([]);
+    expect(await storage.count('ledger/')).toBe(1);
+  });
+
+  it('runs each write once and in order, whatever is lost on the way', async () => {
+    const clientId = randomUUID();
+    const writer = await openWriter({ clientId, send: lossy() });
+    const results = await Promise.all(
+      upTo(60).map((at) => writer.write(setOnce(`${clientId}${at}`))),
+    );
+    expect(sequences(results)).toEqual(upTo(60));
+    expect(await clientWith().lastCommittedSequence({ organization, clientId })).toBe(60n);
+  });
+
+  it('sends after a restart what it had not heard of, under the same keys', async () => {
+    const folder = temporaryFolder();
+    const clientId = randomUUID();
+    const storage = await openLogStorage({ directory: folder.path });
+    let answers = 0;
+    const first = await openWriter({
+      clientId,
+      storage,
+      async send(input, init) {
+        const response = await fetch(input, init);
+        answers += 1;
+        // From here on nobody hears an answer, as if the process were gone.
+        return answers > 4 ? new Promise<Response>(() => {}) : response;
+      },
+    });
+    const lost = Promise.allSettled(upTo(6).map((at) => first.write(setOnce(`${clientId}${at}`))));
+    while (answers < 6) await new Promise((resolve) => setTimeout(resolve, 10));
+    first.close();
+    await lost;
+    await storage.close();
+
+    const again = await openLogStorage({ directory: folder.path });
+    const second = await openWriter({ clientId, storage: again });
+    expect(second.waiting).toBeGreaterThan(0);
+    await second.idle();
+    expect(await clientWith().lastCommittedSequence({ organization, clientId })).toBe(6n);
+    expect(await second.write(setOnce(`${clientId}7`))).toMatchObject({ ok: true, sequence: 7n });
+    await again.close();
+    folder.remove();
+  });
+
+  it('that lost its storage goes on from where the ledger is', async () => {
+    const clientId = randomUUID();
+    const first = await openWriter({ clientId });
+    for (const at of upTo(3)) await first.write(setOnce(`${clientId}${at}`));
+    const second = await openWriter({ clientId });
+    expect(second.lastUsedSequence).toBe(3n);
+    expect(await second.write(setOnce(`${clientId}4`))).toMatchObject({ ok: true, sequence: 4n });
+  });
+
+  it('recovers from a gap through the state that the ledger has', async () => {
+    const clientId = randomUUID();
+    const storage = memoryStorage();
+    const head = { version: 9, last_used_sequence: '41' };
+    await storage.swap([{ key: `ledger/${organization}//${clientId}/head`, next: head }]);
+    const asked: string[] = [];
+    const writer = await openWriter({
+      clientId,
+      storage,
+      send(input, init) {
+        asked.push(String(input).replace(/.*\//, ''));
+        return fetch(input, init);
+      },
+    });
+    const results = await Promise.all(
+      upTo(5).map((at) => writer.write(setOnce(`${clientId}${at}`))),
+    );
+    expect(sequences(results)).toEqual(upTo(5));
+    expect(asked).toContain('GetClientState');
+    expect(writer.lastUsedSequence).toBe(5n);
+  });
+
+  it('moves the writes behind a refused one up, so that no gap is left', async () => {
+    const clientId = randomUUID();
+    const writer = await openWriter({ clientId });
+    const keys = ['a', 'b', 'a', 'c', 'd', ''].map((key) => (key === '' ? '' : clientId + key));
+    const results = await Promise.all(keys.map((key) => writer.write(setOnce(key))));
+    expect(sequences(results)).toEqual([1, 2, 'KEY_EXISTS', 3, 4, 'invalid_argument']);
+    expect(await writer.write(setOnce(`${clientId}e`))).toMatchObject({ ok: true, sequence: 5n });
+  });
+
+  it('does not let a second writer on the same storage take its numbers', async () => {
+    const setup = { clientId: randomUUID(), storage: memoryStorage() };
+    const [one, two] = [await openWriter(setup), await openWriter(setup)];
+    expect(await one.write(setOnce(randomUUID()))).toMatchObject({ ok: true });
+    await expect(two.write(setOnce(randomUUID()))).rejects.toMatchObject({
+      code: 'STORAGE_FAILED',
+    });
+  });
+});
+
+describe('[C13] [S9] a client', () => {
+  it('believes a read because of its proof alone', async () => {
+    const writer = await openWriter();
+    const key = randomUUID();
+    await writer.write(setOnce(key));
+    const found = await clientWith().verifiedRead({ organization }, key);
+    expect(new TextDecoder().decode(found?.value)).toBe(key);
+    expect(await clientWith().verifiedRead({ organization }, randomUUID())).toBeNull();
+    const liar = clientWith(async (input, init) => {
+      const text = await (await fetch(input, init)).text();
+      return new Response(text.replace(/"value":"[^"]+"/, `"value":"${btoa('another')}"`));
+    });
+    await expect(liar.verifiedRead({ organization }, key)).rejects.toThrow(/proof/);
+  });
+});
