@@ -70,7 +70,8 @@ export class KoaExchange implements Exchange {
   #captureBody(isMarked: boolean): void {
     const ctx = this.#ctx;
     const body: unknown = ctx.body;
-    if (ctx.respond === false || this.#node.isHeaded || body === null || body === undefined) {
+    const isPastKoa = ctx.respond === false || this.#node.isHeaded;
+    if (isPastKoa || body === null || body === undefined) {
       this.#return();
       return;
     }

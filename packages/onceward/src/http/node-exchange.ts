@@ -30,6 +30,7 @@ export class NodeExchange implements Exchange, ResponseWatcher {
   #below: Methods | null = null;
   #chunks: Buffer[] = [];
   #length = 0;
+  #status = 0;
   #why: 'too_large' | 'stream' = 'stream';
   #last: Buffer | null = null;
   #lastDone: Done | undefined;
@@ -72,6 +73,7 @@ export class NodeExchange implements Exchange, ResponseWatcher {
       if (below !== null) forgetBody(response);
       sendAnswer(response, instead);
     } else {
+      if (this.#status !== 0) response.statusCode = this.#status;
       this.#mark();
       below?.end.call(response, this.#last, undefined as never, this.#lastDone);
     }
@@ -81,6 +83,11 @@ export class NodeExchange implements Exchange, ResponseWatcher {
   stopWatching(): void {
     this.#state = 'over';
     this.#headed = false;
+  }
+
+  /** The handler has answered, and the answer stands, whatever is done to the response until it goes out. */
+  get isSealed(): boolean {
+    return this.#state === 'ended';
   }
 
   /** The handler has been started. */
@@ -143,6 +150,7 @@ export class NodeExchange implements Exchange, ResponseWatcher {
     this.#last = last;
     if (this.#length > this.#rules.maxKeptBytes) this.#pass('too_large');
     const { statusCode: status } = this.#response;
+    this.#status = status;
     const before = this.#state;
     this.#state = 'ended';
     if (before === 'passing') {

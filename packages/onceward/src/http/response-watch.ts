@@ -11,6 +11,8 @@ type Done = (error?: Error | null) => void;
 export interface ResponseWatcher {
   /** The head can no longer be changed, though it may not have been sent. */
   readonly isHeaded: boolean;
+  /** The answer is complete: no header can be set any more. */
+  readonly isSealed: boolean;
   writeHead(status: number, rest: readonly unknown[]): void;
   write(chunk: unknown, encoding: BufferEncoding | undefined, done: Done | undefined): boolean;
   end(chunk: unknown, encoding: BufferEncoding | undefined, done: Done | undefined): void;
@@ -66,6 +68,14 @@ function layerOver(plain: ServerResponse): Layer {
   if (layer === undefined) {
     const { writeHead, write, end, flushHeaders, destroy } = plain;
     const prototype = Object.create(plain, {
+      setHeader: {
+        configurable: true,
+        writable: true,
+        value(this: Watched, name: string, value: number | string | readonly string[]) {
+          if (this[WATCHER].isSealed) throw tooLate();
+          return plain.setHeader.call(this, name, value);
+        },
+      },
       headersSent: {
         configurable: true,
         get(this: Watched): boolean {
@@ -80,6 +90,12 @@ function layerOver(plain: ServerResponse): Layer {
     layers.set(plain, layer);
   }
   return layer;
+}
+
+/** What Node throws itself once the head has gone out. */
+function tooLate(): Error {
+  const error = new Error('the answer is complete: no header can be set after it');
+  return Object.assign(error, { code: 'ERR_HTTP_HEADERS_SENT' });
 }
 
 const watching = {
