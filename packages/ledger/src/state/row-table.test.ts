@@ -63,13 +63,17 @@ class Subject {
         return;
       case 'save':
         this.take({ do: 'take' });
-        for (const [page, text] of this.#taken) this.pages.set(page, text);
-        this.#taken.clear();
-        this.table.saved();
+        this.finishSaving();
         return;
       default:
         this.#seal();
     }
+  }
+
+  finishSaving(): void {
+    for (const [page, text] of this.#taken) this.pages.set(page, text);
+    this.#taken.clear();
+    this.table.saved();
   }
 
   #seal(): void {
@@ -116,7 +120,7 @@ describe('a table of rows', () => {
     expect(subject.contents()).toEqual(subject.current);
     subject.take({ do: 'remove', key: 'row/8' });
     subject.take({ do: 'seal' });
-    subject.table.saved();
+    subject.finishSaving();
     expect(subject.contents()).toEqual(subject.current);
   });
 
