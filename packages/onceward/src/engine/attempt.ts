@@ -38,7 +38,7 @@ export async function runClaimed(
   parts.world.crashPoint?.('before-effect');
   let settlement: Settlement;
   try {
-    settlement = await effect(attemptOf(parts, operation, claim));
+    settlement = await effect(new RunningAttempt(parts, operation, claim));
   } catch (error) {
     return afterThrow(parts, operation, claim, error);
   }
@@ -239,20 +239,42 @@ function executed(
   return { execution: { kind: 'executed', settlement, attempt, fence, recorded }, answer };
 }
 
-function attemptOf(parts: EngineParts, operation: Operation, claim: Claim): Attempt {
-  const { id } = operation;
-  return {
-    id,
-    number: claim.attempt,
-    fence: claim.fence,
-    get signal() {
-      return claim.signal;
-    },
-    get downstreamKey() {
-      return parts.downstreamKey(id);
-    },
-    step: (name, work) => runStep(parts, operation, claim, name, work),
-  };
+/** What the effect is given. Most effects look at little of it, so that what costs something is made when asked for. */
+class RunningAttempt implements Attempt {
+  readonly #parts: EngineParts;
+  readonly #operation: Operation;
+  readonly #claim: Claim;
+
+  constructor(parts: EngineParts, operation: Operation, claim: Claim) {
+    this.#parts = parts;
+    this.#operation = operation;
+    this.#claim = claim;
+  }
+
+  get id() {
+    return this.#operation.id;
+  }
+
+  get number() {
+    return this.#claim.attempt;
+  }
+
+  get fence() {
+    return this.#claim.fence;
+  }
+
+  get signal() {
+    return this.#claim.signal;
+  }
+
+  get downstreamKey() {
+    return this.#parts.downstreamKey(this.id);
+  }
+
+  /** Needs no `this` of its caller. */
+  get step(): Attempt['step'] {
+    return (name, work) => runStep(this.#parts, this.#operation, this.#claim, name, work);
+  }
 }
 
 async function runStep<T>(

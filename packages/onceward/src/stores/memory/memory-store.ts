@@ -72,7 +72,7 @@ class MemoryStore implements RecordStore {
     if (next) {
       const { state, dueAt } = next;
       const { scope, key } = id;
-      const bytes = Uint8Array.from(next.bytes);
+      const bytes = new Uint8Array(next.bytes);
       this.#records.set(name, { id: { scope, key }, revision, bytes, state, dueAt });
       this.#count[state]++;
     }
@@ -90,7 +90,7 @@ class MemoryStore implements RecordStore {
       if (scope !== undefined && record.id.scope !== scope) continue;
       if (dueBefore !== undefined && !isDue(record, dueBefore)) continue;
       found++;
-      yield { ...record, bytes: Uint8Array.from(record.bytes) };
+      yield { ...record, bytes: new Uint8Array(record.bytes) };
     }
   }
 
@@ -165,5 +165,5 @@ function isDue(record: Kept, now: EpochMs): boolean {
 
 /** What callers get is theirs: changing it must not change what is stored. */
 function copyOf(record: Kept | undefined): StoredRecord | null {
-  return record ? { revision: record.revision, bytes: Uint8Array.from(record.bytes) } : null;
+  return record ? { revision: record.revision, bytes: new Uint8Array(record.bytes) } : null;
 }
