@@ -8,6 +8,7 @@ import { addRecordCommands } from './cli/record-commands.ts';
 import { addServe } from './cli/serve-command.ts';
 import { addStats } from './cli/stats-command.ts';
 import { addTail } from './cli/tail-command.ts';
+import { addVerify } from './cli/verify-command.ts';
 import { VERSION } from './version.ts';
 
 const program = new Command('onceward')
@@ -24,6 +25,7 @@ addRecordCommands(program);
 addTail(program);
 addStats(program);
 addDoctor(program);
+addVerify(program);
 addConfig(program);
 
 try {

@@ -5,14 +5,14 @@ export const EXIT = {
   done: { code: 0, meaning: 'done' },
   failed: { code: 1, meaning: 'something unexpected went wrong; the message is the last line' },
   usage: { code: 2, meaning: 'the command line or a setting is wrong' },
-  absent: { code: 3, meaning: 'there is no such record' },
+  absent: { code: 3, meaning: 'there is no such record, or no ledger' },
   refused: { code: 4, meaning: 'the server refused: credential, role, or state of the record' },
   unreachable: { code: 5, meaning: 'the server cannot be reached' },
   cannotListen: { code: 6, meaning: 'the port is in use, or may not be used' },
   storeLocked: { code: 7, meaning: 'another process has the store open' },
   storeUnusable: { code: 8, meaning: 'the data folder or the store in it cannot be used' },
   notDrained: { code: 9, meaning: 'stopped before every running request had ended' },
-  unwell: { code: 10, meaning: 'doctor found something that must be mended' },
+  unwell: { code: 10, meaning: 'doctor or verify found something that must be mended' },
 } as const;
 
 export type ExitName = keyof typeof EXIT;

@@ -1,0 +1,61 @@
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { openLedger } from '@onceward/ledger';
+import type { Command } from 'commander';
+import { ledgerOptions } from '../ledger/ledger-settings.ts';
+import { CommandFailure, EXIT } from './exit-code.ts';
+import { report, styled, table } from './output.ts';
+import { addSettingFlags, configFor } from './setting-flags.ts';
+
+const PROGRESS_EVERY_MS = 500;
+
+export function addVerify(parent: Command): void {
+  const command = parent
+    .command('verify')
+    .description('check every block, proof and balance of the ledger in the data folder')
+    .addHelpText(
+      'after',
+      '\nThe server must not be running; ask a running one with GET /integrity.',
+    );
+  addSettingFlags(command, ['data']).option('--json', 'print JSON').action(verify);
+}
+
+async function verify(options: Record<string, string | boolean | undefined>): Promise<void> {
+  const { settings } = configFor(options);
+  const directory = join(settings.data, 'ledger');
+  if ((await stat(directory).catch(() => null)) === null) {
+    throw new CommandFailure('absent', `there is no ledger in ${settings.data}`);
+  }
+  const ledger = await openLedger({ directory, ...ledgerOptions(settings) });
+  try {
+    const { ok, chain, state } = await ledger.integrity(progressLine());
+    const assets = state.assets.map(({ sum, ...rest }) => ({ ...rest, sum: sum.toString() }));
+    report(options, { ok, chain, state: { ...state, assets } }, () => {
+      const verdict = (fine: boolean, problem: string | null) =>
+        fine ? styled('green', 'sound') : `${styled('red', 'NOT SOUND')}: ${problem}`;
+      return table(
+        ['what', 'verdict'],
+        [
+          [`blocks ${chain.first} to ${chain.last}`, verdict(chain.ok, chain.problem)],
+          ['transactions in them', `${chain.transactions}`],
+          [`state after block ${state.height}`, verdict(state.ok, state.problem)],
+          ...assets.map(({ asset, accounts, sum }) => [`sum of ${accounts} in ${asset}`, sum]),
+        ],
+      );
+    });
+    if (!ok) process.exitCode = EXIT.unwell.code;
+  } finally {
+    await ledger.close();
+  }
+}
+
+/** On the other stream, so that what is asked for can be piped. */
+function progressLine(): (done: number, total: number) => void {
+  let next = 0;
+  return (done, total) => {
+    const now = performance.now();
+    if (now < next && done < total) return;
+    next = now + PROGRESS_EVERY_MS;
+    process.stderr.write(`verified ${done} of ${total} blocks\n`);
+  };
+}
