@@ -7,8 +7,8 @@ export function accountId(number: number): string {
 }
 
 /**
- * The number in an account's id, whether or not there is such an account; `undefined` if it is no id at all. Read digit by
- * digit, because it is read several times for every transaction.
+ * The number in an account's id, whether or not there is such an account; `undefined` if it is no id at all.
+ * Read digit by digit, because it is read several times for every transaction.
  */
 export function accountNumber(id: string): number | undefined {
   const digits = id.length - PREFIX.length;
