@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Ledger, openLedger } from '@onceward/ledger';
 import type { BenchOptions } from './benches.ts';
+import { benchDoors } from './ledger-doors/bench-doors.ts';
+import { measureSql } from './ledger-doors/bench-sql.ts';
 import { median, type Report } from './report.ts';
 
 const CALLER = { actor: 'client:bench', credential: 'ak_bench' } as const;
@@ -37,6 +39,19 @@ export async function benchLedger(report: Report, { quick }: BenchOptions): Prom
     ratio: many.cpuMicros / few.cpuMicros,
   });
   report({ bench, case: 'reopened after it', metric: 'ms', value: many.openMs });
+  const sql = await measureSql(FEW, (windows * windowMs) / 1_000);
+  const against = 'pgbench, the same in SQL';
+  report({ bench, case: against, metric: 'transactions/s', value: sql });
+  const ratio = few.perSecond / sql;
+  report({
+    bench,
+    case: name(FEW),
+    metric: 'transactions/s',
+    value: few.perSecond,
+    against,
+    ratio,
+  });
+  await benchDoors(report, { quick });
 }
 
 async function measure(accounts: number, windows: number, windowMs: number) {

@@ -9,6 +9,8 @@ export interface LoadTask {
   /** `new`: a key of its own for each request. `same`: one key for all. `job`: new ones of jobs. `none`: no key. */
   readonly keys: 'new' | 'same' | 'job' | 'none';
   readonly body?: string;
+  /** Lines to add to the head, each with its line break. */
+  readonly headers?: string;
 }
 
 export interface LoadResult {
@@ -42,7 +44,7 @@ function requestOf(task: LoadTask): string {
   const header = task.keys === 'none' ? '' : `Idempotency-Key: ${key}\r\n`;
   return (
     `POST ${task.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n` +
-    `Content-Length: ${body.length}\r\n${header}\r\n${body}`
+    `Content-Length: ${body.length}\r\n${header}${task.headers ?? ''}\r\n${body}`
   );
 }
 
