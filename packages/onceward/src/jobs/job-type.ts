@@ -26,7 +26,7 @@ export type Rerun = 'safe' | 'never';
 interface JobTypeBase {
   readonly type: string;
   readonly rerun: Rerun;
-  /** Runs at most; 3 unless told. A job that must never re-run has one. */
+  /** The run whose error is final; 3 unless told. A job that must never re-run has one. */
   readonly attempts?: number;
   /** Before the second run; doubled before each further one. */
   readonly backoffMs?: DurationMs;
@@ -106,6 +106,14 @@ export class JobFailed extends Error {
 export function attemptsOf(type: JobType): number {
   if ('queue' in type) return Number.POSITIVE_INFINITY;
   return type.rerun === 'never' ? 1 : (type.attempts ?? 3);
+}
+
+/** A job that never comes to an end because it takes its process down each time is begun this often. */
+const RUNS_AT_MOST = 20;
+
+/** Runs that may be begun, lost ones included: a crash is seldom the fault of the job that it interrupts. */
+export function runsOf(type: JobType): number {
+  return type.rerun === 'never' ? attemptsOf(type) : Math.max(attemptsOf(type), RUNS_AT_MOST);
 }
 
 /** May what this process does for the job be done again? Handing over may: the queue knows the id. */

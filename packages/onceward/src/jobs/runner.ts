@@ -15,7 +15,14 @@ import type { OperationId, Outcome } from '../engine/record.ts';
 import { DAY, type DurationMs, MINUTE, SECOND } from '../engine/units.ts';
 import type { Timer, World } from '../engine/world.ts';
 import { endOutcome, isUp, type StoredJob, storedJobOf, tenantOfRun } from './job-record.ts';
-import { attemptsOf, backoffOf, isRepeatable, JobFailed, type JobType } from './job-type.ts';
+import {
+  attemptsOf,
+  backoffOf,
+  isRepeatable,
+  JobFailed,
+  type JobType,
+  runsOf,
+} from './job-type.ts';
 import type { CancelResult } from './jobs-port.ts';
 
 export interface RunnerOptions {
@@ -213,7 +220,7 @@ export class Runner {
     return async (attempt) => {
       const job = await attempt.step<StoredJob>('job', vanished);
       const about = { type: job.type, submittedAt: job.submittedAt, attempts: attempt.number };
-      if (attempt.number > attemptsOf(type)) {
+      if (attempt.number > runsOf(type)) {
         const error = `given up: ${attempt.number - 1} runs were begun and none came to an end`;
         const attempts = attempt.number - 1;
         return rejected(this.#end({ ...about, state: 'failed', attempts, error }));
