@@ -62,8 +62,8 @@ const LARGEST_WINDOW = 32;
 const RECEIPTS = 64n;
 
 /**
- * Writes to one stream in order. Each write and the sequence it uses are stored before it is sent, so that after a crash
- * the same write goes out under the same key; the ledger runs it once.
+ * Writes to one stream in order. Each write and the sequence it uses are stored before it is sent, so that after a
+ * crash the same write goes out under the same key; the ledger runs it once.
  */
 export class LedgerWriter {
   readonly #options: LedgerWriterOptions;

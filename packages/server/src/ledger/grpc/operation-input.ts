@@ -2,8 +2,8 @@ import type { ConditionInput, OperationInput, Posting } from '@onceward/ledger';
 import type { Condition, Operation, PostingSide, SetEntity } from '@onceward/ledger/rpc';
 
 /**
- * Operations as the ledger takes them. Nothing is checked here: what is missing stays missing, and the ledger says which
- * operation it was.
+ * Operations as the ledger takes them. Nothing is checked here: what is missing stays missing, and the ledger says
+ * which operation it was.
  */
 export function operationInputs(operations: readonly Operation[]): OperationInput[] {
   return operations.map(operationInput);
