@@ -96,7 +96,7 @@ async function awaitEnds(
 
 async function stateOf(gate: string, jobId: string): Promise<string> {
   try {
-    const response = await fetch(`${gate}/jobs/${jobId}`);
+    const response = await fetch(`${gate}/jobs/${jobId}`, { signal: AbortSignal.timeout(10_000) });
     if (response.status === 404) return 'lost';
     if (!response.ok) return 'unreachable';
     return ((await response.json()) as { state: string }).state;

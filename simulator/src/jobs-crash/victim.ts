@@ -81,7 +81,7 @@ export class OncewardProcess implements Victim {
 
   async #isUp(): Promise<boolean> {
     try {
-      return (await fetch(`${this.url}/healthz`)).ok;
+      return (await fetch(`${this.url}/healthz`, { signal: AbortSignal.timeout(2_000) })).ok;
     } catch {
       return false;
     }
