@@ -50,7 +50,10 @@ export async function compose(config: Config, log: Logger, parts: Parts = {}): P
   const engine = createTracedOnceward({
     store,
     near: { maxEntries: settings.maxEntries },
-    sweep: { everyMs: settings.cleanupIntervalSeconds * 1_000 },
+    sweep: {
+      everyMs: settings.cleanupIntervalSeconds * 1_000,
+      batch: settings.cleanupBatch,
+    },
     observe: events.emit,
     audit: (line) => audit.append(line),
   });

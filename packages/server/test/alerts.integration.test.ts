@@ -104,12 +104,16 @@ describe('[H17] with the metrics of a real server', () => {
       IDEMPOTENCY_COMMITTED_TTL_SECONDS: '1',
       IDEMPOTENCY_CLEANUP_INTERVAL_SECONDS: '3600',
     });
-    for (let batch = 0; batch < 72; batch += 1) {
+    for (let batch = 0; batch < 15; batch += 1) {
       await Promise.all(Array.from({ length: 100 }, () => order(first.url, newKey())));
     }
     await sleep(1_100);
     await first.stop();
-    const second = await startServer({ ...shared, IDEMPOTENCY_CLEANUP_INTERVAL_SECONDS: '5' });
+    const second = await startServer({
+      ...shared,
+      IDEMPOTENCY_CLEANUP_INTERVAL_SECONDS: '5',
+      IDEMPOTENCY_CLEANUP_BATCH: '5',
+    });
     const seen = await until(
       second.url,
       (found) => (found.get('onceward_stale_keys') ?? 0) > 1_000,

@@ -204,6 +204,12 @@ const idempotency = {
     initial: 10,
     about: 'How often expired records are removed.',
   }),
+  cleanupBatch: setting(wholeNumber(1, 1_000_000), {
+    name: 'IDEMPOTENCY_CLEANUP_BATCH',
+    initial: 5_000,
+    about:
+      'How many are removed in one pass; while more are left, passes follow a hundred times as fast.',
+  }),
   waitForPending: unset(yesOrNo(), {
     name: 'IDEMPOTENCY_WAIT_FOR_PENDING',
     about: 'Whether a duplicate of a running request waits for its answer.',
