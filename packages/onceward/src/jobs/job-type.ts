@@ -111,9 +111,12 @@ export function attemptsOf(type: JobType): number {
 /** A job that never comes to an end because it takes its process down each time is begun this often. */
 const RUNS_AT_MOST = 20;
 
-/** Runs that may be begun, lost ones included: a crash is seldom the fault of the job that it interrupts. */
+/**
+ * Claims that may be made, lost ones included: a crash is seldom the fault of the job that it interrupts. A job that must
+ * not re-run may be claimed again too, when a claim was given back because its run had not begun.
+ */
 export function runsOf(type: JobType): number {
-  return type.rerun === 'never' ? attemptsOf(type) : Math.max(attemptsOf(type), RUNS_AT_MOST);
+  return Math.max(attemptsOf(type), RUNS_AT_MOST);
 }
 
 /** May what this process does for the job be done again? Handing over may: the queue knows the id. */

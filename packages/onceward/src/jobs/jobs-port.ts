@@ -30,7 +30,7 @@ export interface JobView {
   readonly tenant: string;
   readonly type: string;
   readonly state: JobState;
-  /** Runs that have begun, the present one included. */
+  /** How often it was claimed to be run, the present time included. A claim that was given back unused counts too. */
   readonly attempts: number;
   readonly submittedAt: EpochMs;
   /** What the last run returned, when it succeeded and was not too long to keep. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { OutcomeUnknown } from '../engine/attempt.ts';
 import { Engine } from '../engine/engine.ts';
+import { StoreError } from '../engine/errors.ts';
 import type { RecordStore } from '../engine/record-store.ts';
 import { nodePlatform } from '../runtime/node-platform.ts';
 import { memoryStore } from '../stores/memory/memory-store.ts';
@@ -138,6 +139,36 @@ describe('a runner', () => {
       error: 'resolved: seen at the bank',
     });
     expect(runs).toBe(1);
+  });
+
+  it('[J5] runs a job once that may not be repeated, though the reply to its first claim was lost', async () => {
+    const world = manualWorld();
+    const shared = sharedStore(memoryStore());
+    let isLost = false;
+    let isDeaf = false;
+    const lost = () => new StoreError('ONCE_STORE_UNAVAILABLE', 'the connection is gone');
+    const store: RecordStore = {
+      ...shared,
+      async swap(id, expected, next) {
+        const result = await shared.swap(id, expected, next);
+        if (isLost || expected === null || !id.scope.startsWith('job:')) return result;
+        isLost = true;
+        isDeaf = true;
+        throw lost();
+      },
+      read: (id) => (isDeaf ? Promise.reject(lost()) : shared.read(id)),
+    };
+    let runs = 0;
+    const type = jobType(async () => (runs += 1), 'never');
+    const { manager } = startManager(world, store, type);
+    const jobId = await idOf(manager, 1);
+    await world.advance(10);
+    expect(isLost).toBe(true);
+    expect(runs).toBe(0);
+    isDeaf = false;
+    await world.advance(20_000);
+    expect(runs).toBe(1);
+    expect(await manager.find('shop', jobId)).toMatchObject({ state: 'succeeded', attempts: 2 });
   });
 
   it('[J5] puts a job in doubt that cannot tell how it ended', async () => {
