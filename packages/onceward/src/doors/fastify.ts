@@ -77,7 +77,7 @@ function attach(request: FastifyRequest, context: IdempotencyContext): void {
   request.idempotency = context;
 }
 
-const plugin = Object.assign(idempotency, {
+const plugin: FastifyPluginCallback<HttpOptions<FastifyRequest>> = Object.assign(idempotency, {
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'onceward',
   [Symbol.for('plugin-meta')]: { name: 'onceward', fastify: '5.x' },
