@@ -53,15 +53,18 @@ export async function* resumed(
   yield* body.rest as AsyncIterable<Uint8Array>;
 }
 
-/** How long a client whose body is not wanted may go on sending before the connection is cut. */
-const UNWANTED_BODY_MS = 2_000;
+/** How long a client whose body is not wanted has to read the answer before the connection is cut. */
+const UNWANTED_BODY_MS = 1_000;
 
-/** The rest of the body is thrown away, for a while; then the connection goes. */
+/**
+ * The rest of the body is left unread, and after a while the connection goes. Reading it only to throw it away would
+ * let a thousand clients fill the memory with rubbish faster than it is collected.
+ */
 export function refuseBody(request: IncomingMessage, response: ServerResponse): void {
   if (request.complete) return;
   response.setHeader('connection', 'close');
+  request.pause();
   response.once('finish', () => {
-    request.resume();
     setTimeout(() => request.socket.destroy(), UNWANTED_BODY_MS).unref();
   });
 }
