@@ -34,9 +34,14 @@ export function judgeWrite(file: CaseFile, write: Write, now: Circumstances): st
     return 'a record is kept until a time long gone';
   }
   if (before === null) return after === null ? null : judgeBirth(after);
+  if (!before.corrupted) return judgeKnown(file, write, before, now);
+  const complaint = judgeSpoilt(file, write, before, now);
   // Whoever looked before it was spoilt may still write as if it were not: the revision is the same.
   const unseen = before.spoiltAt + now.underWayMs >= now.now;
-  if (before.corrupted && !unseen) return judgeSpoilt(file, write, before, now);
+  return complaint !== null && unseen ? judgeKnown(file, write, before, now) : complaint;
+}
+
+function judgeKnown(file: CaseFile, write: Write, before: Kept, now: Circumstances): string | null {
   switch (before.record.state) {
     case 'pending':
       return judgeFromPending(file, write, before, before.record, now);
@@ -62,7 +67,8 @@ function judgeSpoilt(
   now: Circumstances,
 ): string | null {
   if (write.after !== null && write.after.record.owner === before.record.owner) return null;
-  if (hasAudit(file, write, 'purge') || hasAudit(file, write, 'resolve')) return null;
+  if (hasAudit(file, write, 'purge')) return null;
+  if (hasAudit(file, write, 'resolve')) return judgeVoid(file, before);
   if (write.after === null && isOwnRelease(file, write, before)) return null;
   const settled = before.record.state === 'committed' || before.record.state === 'rejected';
   if (settled && isPromiseOver(file, before, now)) return null;
