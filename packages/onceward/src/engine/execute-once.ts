@@ -66,7 +66,7 @@ async function leadRun(
   let end: RunEnd = null;
   try {
     const { execution, answer } = await approach(parts, operation, effect, run, arrivedAt);
-    end = answer;
+    if (operation.remember !== false) end = answer;
     if (execution.kind === 'refused' && execution.reason === 'store_unavailable') end = execution;
     return execution;
   } finally {

@@ -14,6 +14,8 @@ export interface Operation {
   readonly firstSteps?: readonly Step[];
   /** The record that the caller has placed for this operation and believes to be there still. Saves a look. */
   readonly placed?: PlacedRecord;
+  /** `false`: nobody will ask for the answer again soon, so it takes no room in the near tier. */
+  readonly remember?: boolean;
   /** Asked when the outcome is in doubt. */
   readonly probe?: Probe;
   /** When it is aborted before the effect began, the effect does not begin. */

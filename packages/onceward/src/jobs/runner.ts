@@ -212,6 +212,7 @@ export class Runner {
         onLapse: type !== undefined && isRepeatable(type) ? 'take_over' : 'in_doubt',
       },
       policy: this.#policy,
+      remember: false,
       ...(placed === null ? {} : { placed }),
     };
   }
