@@ -9,6 +9,7 @@ import {
 } from '../engine/record.ts';
 import type { EpochMs } from '../engine/units.ts';
 import type { JobState, JobView } from './jobs-port.ts';
+import { fromJsonBytes, toJsonBytes } from './json-bytes.ts';
 
 /**
  * A job's life is a record like any other, beside that of its submission:
@@ -61,20 +62,20 @@ interface StoredEnd {
 const END_TYPE = 'application/vnd.onceward.job+json';
 
 export function jobStep(job: StoredJob): Step {
-  return { name: JOB_STEP, bytes: toBytes(job) };
+  return { name: JOB_STEP, bytes: toJsonBytes(job) };
 }
 
 export function storedJobOf(steps: readonly Step[]): StoredJob | null {
   const step = steps.find(({ name }) => name === JOB_STEP);
-  return step === undefined ? null : (fromBytes(step.bytes) as StoredJob);
+  return step === undefined ? null : (fromJsonBytes(step.bytes) as StoredJob);
 }
 
 /** The end of a job as an outcome. A result that is too long to keep is left out; that the job succeeded is not. */
 export function endOutcome(end: StoredEnd, maxBytes: number): Outcome {
-  const bytes = toBytes(end);
+  const bytes = toJsonBytes(end);
   if (bytes.length <= maxBytes) return { contentType: END_TYPE, bytes };
   const { result: _result, ...rest } = end;
-  return { contentType: END_TYPE, bytes: toBytes({ ...rest, error: RESULT_TOO_LONG }) };
+  return { contentType: END_TYPE, bytes: toJsonBytes({ ...rest, error: RESULT_TOO_LONG }) };
 }
 
 const RESULT_TOO_LONG = 'the result was too long to keep';
@@ -137,7 +138,7 @@ function viewEnd(
     const { attempt: attempts, createdAt: submittedAt } = record;
     return { ...NOTHING, type: '', state, attempts, submittedAt, error };
   }
-  const end = fromBytes(bytes) as StoredEnd;
+  const end = fromJsonBytes(bytes) as StoredEnd;
   return {
     type: end.type,
     state: end.state === 'handed_over' ? 'queued' : end.state,
@@ -147,15 +148,4 @@ function viewEnd(
     error: end.error ?? null,
     queue: end.queue ?? null,
   };
-}
-
-const encoder = new TextEncoder();
-const decoder = new TextDecoder();
-
-function toBytes(value: unknown): Uint8Array {
-  return encoder.encode(JSON.stringify(value));
-}
-
-function fromBytes(bytes: Uint8Array): unknown {
-  return JSON.parse(decoder.decode(bytes));
 }

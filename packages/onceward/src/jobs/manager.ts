@@ -28,6 +28,7 @@ import {
   type TransactionalQueue,
 } from './job-type.ts';
 import type { CancelResult, JobList, JobQuery, JobsPort, JobView } from './jobs-port.ts';
+import { fromJsonBytes, toJsonBytes } from './json-bytes.ts';
 import { KEEP_WAITING_MS, RUN_FINGERPRINT, Runner, type RunnerOptions } from './runner.ts';
 import { type Answer, refused, type Submission } from './submission.ts';
 import { type JobWindows, jobWindows, submissionPolicy } from './windows.ts';
@@ -120,7 +121,7 @@ export class JobManager implements JobsPort {
       case 'claimed': {
         const id = result.steps.find(({ name }) => name === ID_STEP);
         if (id === undefined) throw new Error('a reservation without a job id');
-        const jobId = fromBytes(id.bytes) as string;
+        const jobId = fromJsonBytes(id.bytes) as string;
         return { status: 'reserved', jobId, fence: result.fence, leaseUntil: result.leaseUntil };
       }
       case 'replay':
@@ -188,7 +189,7 @@ export class JobManager implements JobsPort {
       // The job is placed under an id that every attempt shares, so that repeating it changes nothing.
       effect: { kind: 'downstream' },
       policy: waitMs === this.#policy.waitMs ? this.#policy : { ...this.#policy, waitMs },
-      firstSteps: [{ name: ID_STEP, bytes: toBytes(randomUUID()) }],
+      firstSteps: [{ name: ID_STEP, bytes: toJsonBytes(randomUUID()) }],
     };
   }
 
@@ -299,7 +300,7 @@ export class JobManager implements JobsPort {
   ): Exclude<Answer, { status: 'refused' }> {
     const window = state === 'committed' ? this.windows.committedMs : this.windows.rejectedMs;
     const keepMs = Math.max(0, settledAt + window - this.#world.now());
-    const told = fromBytes(outcome.bytes) as { job_id?: string; reason?: string };
+    const told = fromJsonBytes(outcome.bytes) as { job_id?: string; reason?: string };
     return state === 'committed'
       ? { status: 'committed', jobId: told.job_id ?? '', wasDuplicate, keepMs }
       : { status: 'rejected', reason: told.reason ?? '', wasDuplicate, keepMs };
@@ -380,20 +381,9 @@ function reject(reason: string): Settlement {
 }
 
 function reasonOutcome(reason: string): Outcome {
-  return { contentType: ANSWER_TYPE, bytes: toBytes({ reason: reason.slice(0, 2_000) }) };
+  return { contentType: ANSWER_TYPE, bytes: toJsonBytes({ reason: reason.slice(0, 2_000) }) };
 }
 
 function idOutcome(jobId: string): Outcome {
-  return { contentType: ANSWER_TYPE, bytes: toBytes({ job_id: jobId }) };
-}
-
-const encoder = new TextEncoder();
-const decoder = new TextDecoder();
-
-function toBytes(value: unknown): Uint8Array {
-  return encoder.encode(JSON.stringify(value));
-}
-
-function fromBytes(bytes: Uint8Array): unknown {
-  return JSON.parse(decoder.decode(bytes));
+  return { contentType: ANSWER_TYPE, bytes: toJsonBytes({ job_id: jobId }) };
 }

@@ -79,9 +79,8 @@ export function jobRoutes(api: Api, options: JobRoutesOptions): void {
       schema: {
         tags,
         summary: 'Submit a job. Send it again with the same key: it is the same job.',
-        headers: z.looseObject({
-          'idempotency-key': z.string().optional().describe('{client_id}:{sequence}:{nonce}'),
-        }),
+        description:
+          'The key, `{client_id}:{sequence}:{nonce}`, comes in `Idempotency-Key` or in the body.',
         body: submissionBody,
         response: { 202: ack, ...refusals },
       },
