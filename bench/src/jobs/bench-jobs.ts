@@ -16,10 +16,12 @@ export async function benchJobs(report: Report, options: BenchOptions): Promise<
   await benchDuplicates(report, options);
   const rounds = options.quick ? 1 : 3;
   const ms = options.quick ? 1_500 : 5_000;
-  const samples: Record<'bare' | 'both' | 'split', Sample[]> = { bare: [], both: [], split: [] };
+  const names = ['bare', 'intake', 'both', 'split'] as const;
+  const samples = Object.fromEntries(names.map((name) => [name, []])) as unknown as Samples;
   const folder = await mkdtemp(join(tmpdir(), 'onceward-bench-'));
   for (let round = 0; round < rounds; round += 1) {
     samples.bare.push(await measure([await start('bare', folder)], ms));
+    samples.intake.push(await measure([await start('intake', folder)], ms));
     samples.both.push(await measure([await start('both', folder)], ms));
     const manager = await start('manager', folder);
     const gate = await start('gate', folder, `http://127.0.0.1:${manager.port}`);
@@ -36,9 +38,12 @@ export async function benchJobs(report: Report, options: BenchOptions): Promise<
     report({ ...figure, metric: 'µs CPU/job', value: cpu });
   };
   tell('POST /jobs, Fastify bare', samples.bare);
-  tell('POST /jobs, gate and manager in one, wal', samples.both);
-  tell('POST /jobs, gate and manager apart, wal', samples.split);
+  tell('POST /jobs, gate and manager in one, wal', samples.intake);
+  tell('the same, and it runs the jobs', samples.both);
+  tell('gate and manager apart, which runs the jobs', samples.split);
 }
+
+type Samples = Record<'bare' | 'intake' | 'both' | 'split', Sample[]>;
 
 interface Sample {
   readonly perSecond: number;

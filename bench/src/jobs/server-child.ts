@@ -1,8 +1,8 @@
 import { buildApp, compose, loadConfig, programLog } from '@onceward/server';
 import fastify from 'fastify';
 
-/** What is measured: a bare Fastify, the whole server, or a gate or a manager alone. */
-export type JobServerKind = 'bare' | 'both' | 'gate' | 'manager';
+/** What is measured: a bare Fastify, the whole server with or without running jobs, a gate or a manager alone. */
+export type JobServerKind = 'bare' | 'intake' | 'both' | 'gate' | 'manager';
 
 interface Listening {
   listen(options: { host: string; port: number }): Promise<string>;
@@ -26,9 +26,11 @@ function bareFastify(): Listening {
   return app;
 }
 
-async function onceward(role: string, data: string, managers: string): Promise<Listening> {
+async function onceward(kind: JobServerKind, data: string, managers: string): Promise<Listening> {
   const env = {
-    ONCEWARD_ROLE: role,
+    ONCEWARD_ROLE: kind === 'intake' ? 'both' : kind,
+    ...(kind === 'intake' ? { ONCEWARD_JOB_CONCURRENCY: '0' } : {}),
+    LEDGER_ENABLED: 'false',
     ONCEWARD_DATA: data,
     ONCEWARD_CLUSTER_SECRET: 'a-secret-of-the-bench',
     ONCEWARD_MANAGERS: managers,
