@@ -67,11 +67,11 @@ function judgeSpoilt(
   now: Circumstances,
 ): string | null {
   if (write.after !== null && write.after.record.owner === before.record.owner) return null;
+  const settled = before.record.state === 'committed' || before.record.state === 'rejected';
+  if (settled && isPromiseOver(file, before, now)) return null;
   if (hasAudit(file, write, 'purge')) return null;
   if (hasAudit(file, write, 'resolve')) return judgeVoid(file, before);
   if (write.after === null && isOwnRelease(file, write, before)) return null;
-  const settled = before.record.state === 'committed' || before.record.state === 'rejected';
-  if (settled && isPromiseOver(file, before, now)) return null;
   return 'an unreadable record was treated as absent';
 }
 
