@@ -3,6 +3,7 @@ import { benchHttp } from './http/bench-http.ts';
 import { benchJobs } from './jobs/bench-jobs.ts';
 import { benchLedger } from './ledger.ts';
 import type { Report } from './report.ts';
+import { benchStores } from './stores/bench-stores.ts';
 
 export interface BenchOptions {
   readonly quick: boolean;
@@ -15,4 +16,5 @@ export const benches: Readonly<Record<string, Bench>> = {
   http: benchHttp,
   jobs: benchJobs,
   ledger: benchLedger,
+  stores: benchStores,
 };
