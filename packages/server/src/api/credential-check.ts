@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Principal, Role } from '../credentials/credential.ts';
 import type { CredentialStore } from '../credentials/credential-store.ts';
 import { Problem } from './problem.ts';
@@ -12,29 +12,54 @@ declare module 'fastify' {
 
 const LONGEST = 300;
 
-/** A hook that lets only bearers of these roles pass, before anything of the body is read. */
+/**
+ * A hook that lets only bearers of these roles pass, before anything of the body is read. A credential that was found
+ * right before lets its request go on within the same turn.
+ */
 export function requireRole(credentials: CredentialStore, roles: readonly Role[]) {
-  return async (request: FastifyRequest): Promise<void> => {
+  const check = roleCheck(credentials, roles);
+  return (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void => {
+    const found = check(request);
+    if (found instanceof Promise) found.then(done, done);
+    else done(found);
+  };
+}
+
+/** The same for hooks with more to decide: why the request may not pass, if it may not. */
+export function roleCheck(credentials: CredentialStore, roles: readonly Role[]) {
+  return (request: FastifyRequest): Problem | undefined | Promise<Problem | undefined> => {
     const apiKey = request.headers['x-api-key'];
     const apiSecret = request.headers['x-api-secret'];
     if (typeof apiKey !== 'string' || typeof apiSecret !== 'string') {
-      throw new Problem('unauthorized', 'send a credential in X-Api-Key and X-Api-Secret');
+      return new Problem('unauthorized', 'send a credential in X-Api-Key and X-Api-Secret');
     }
-    const tooLong = apiKey.length > LONGEST || apiSecret.length > LONGEST;
-    const principal = tooLong ? null : await credentials.verify(apiKey, apiSecret);
-    if (principal === 'busy') {
-      const detail = 'too many credentials are being checked; try again';
-      throw new Problem('busy', detail, { retryAfterSeconds: 1 });
-    }
-    if (principal === null) {
-      throw new Problem('unauthorized', 'the credential is not known, or its secret is wrong');
-    }
-    if (!roles.includes(principal.role)) {
-      const wanted = roles.join(' or ');
-      throw new Problem('forbidden', `this needs the role ${wanted}; yours is ${principal.role}`);
-    }
-    request.principal = principal;
+    if (apiKey.length > LONGEST || apiSecret.length > LONGEST) return admit(request, null, roles);
+    const recalled = credentials.recall(apiKey, apiSecret);
+    if (recalled !== null) return admit(request, recalled, roles);
+    return credentials
+      .verify(apiKey, apiSecret)
+      .then((principal) => admit(request, principal, roles));
   };
+}
+
+function admit(
+  request: FastifyRequest,
+  principal: Principal | null | 'busy',
+  roles: readonly Role[],
+): Problem | undefined {
+  if (principal === 'busy') {
+    const detail = 'too many credentials are being checked; try again';
+    return new Problem('busy', detail, { retryAfterSeconds: 1 });
+  }
+  if (principal === null) {
+    return new Problem('unauthorized', 'the credential is not known, or its secret is wrong');
+  }
+  if (!roles.includes(principal.role)) {
+    const wanted = roles.join(' or ');
+    return new Problem('forbidden', `this needs the role ${wanted}; yours is ${principal.role}`);
+  }
+  request.principal = principal;
+  return undefined;
 }
 
 /** The bearer that the check has proven. */

@@ -65,6 +65,20 @@ describe('[H16] the credential store', () => {
     expect(await again.store.verify(apiKey, apiSecret)).toBeNull();
   });
 
+  it('recalls at once what was found right, and only until it is revoked', async () => {
+    const { store } = await CredentialStore.open({ path: null, configured: null });
+    const { apiKey, apiSecret } = await store.create('client', 'shop');
+    expect(store.recall(apiKey, apiSecret)).toBeNull();
+    await store.verify(apiKey, apiSecret);
+    expect(store.recall(apiKey, apiSecret)).toEqual({ apiKey, role: 'client', tenant: 'shop' });
+    expect(store.recall(apiKey, `${apiSecret}x`)).toBeNull();
+    await store.verify('ak_nobody', apiSecret);
+    expect(store.recall('ak_nobody', apiSecret)).toBeNull();
+    const revoked = store.revoke(apiKey);
+    expect(store.recall(apiKey, apiSecret)).toBeNull();
+    await revoked;
+  });
+
   it('says that it is busy rather than queue guesses without end', async () => {
     const { store } = await CredentialStore.open({ path: null, configured: null });
     const guesses = Array.from({ length: 100 }, () => store.verify('ak_x', 'sk_x'));

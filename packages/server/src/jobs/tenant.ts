@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify';
-import { requireRole } from '../api/credential-check.ts';
+import { roleCheck } from '../api/credential-check.ts';
 import { Problem } from '../api/problem.ts';
 import type { Role } from '../credentials/credential.ts';
 import type { CredentialStore } from '../credentials/credential-store.ts';
@@ -20,13 +20,14 @@ const NO_ONE_IN_PARTICULAR = 'default';
  * admin does, or get the one that is nobody's in particular. A proxy speaks for someone else and is no such caller.
  */
 export function requireTenant(credentials: CredentialStore, roles: readonly Role[]) {
-  const check = requireRole(credentials, roles);
+  const check = roleCheck(credentials, roles);
   return async (request: FastifyRequest): Promise<void> => {
     if (request.headers['x-api-key'] === undefined && isOwn(request)) {
       request.jobTenant = namedTenant(request);
       return;
     }
-    await check(request);
+    const refusal = await check(request);
+    if (refusal !== undefined) throw refusal;
     request.jobTenant = request.principal?.tenant ?? namedTenant(request);
   };
 }
