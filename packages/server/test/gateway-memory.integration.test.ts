@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CREDENTIAL, RunningProgram, temporaryFolder } from './running-program.ts';
 import { UpstreamServer } from './upstream-server.ts';
 
-/** Unbounded buffers would take ten times what is allowed. */
-const CLIENTS = 250;
+/** Unbounded buffers would take forty times what is allowed. */
+const CLIENTS = 1_000;
 const BODY_BYTES = 10_000_000;
 const ALLOWED_RISE = 256 * 1_048_576;
 const CHUNK = Buffer.alloc(65_536, 'x');
@@ -89,7 +89,7 @@ describe('[H15] the memory of the gateway', () => {
       done = true;
       await watch;
       expect(most - before).toBeLessThanOrEqual(ALLOWED_RISE);
-      // A client that is still sending when the connection is cut may not get to read the answer.
+      // On a busy machine a client may come to read only after the connection was cut.
       const refused = statuses.filter((status) => status === 413).length;
       expect(refused).toBeGreaterThan(CLIENTS / 2);
       expect(statuses.every((status) => status === 413 || status === null)).toBe(true);

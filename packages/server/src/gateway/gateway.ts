@@ -117,13 +117,14 @@ export class Gateway {
       const body = await readBody(request, limit);
       if (body.kind === 'gone') return;
       const whole = body.kind === 'whole';
-      if (!whole && settings.mode === 'enforce') refuseBody(request, response);
+      const refused = !whole && settings.mode === 'enforce';
+      if (refused) refuseBody(request, response);
       const exchange = new GatewayExchange(
         { upstream: this.#upstream, reader: this.#reader, metrics: this.#program.metrics },
         {
           request,
           response,
-          body: forwardable(body),
+          body: refused ? NOTHING : forwardable(body),
           settings,
           maxKeptBytes: guard.settings.maxKeptBytes,
           keepStreams: guard.settings.streams === 'keep',
@@ -157,6 +158,8 @@ export class Gateway {
 
 /** The handler is the upstream, which looks for nothing on our request. */
 function ignoreContext(): void {}
+
+const NOTHING = new Uint8Array(0);
 
 function forwardable(body: Exclude<ReadBody, { kind: 'gone' }>): Uint8Array | Readable {
   return body.kind === 'whole' ? body.bytes : Readable.from(resumed(body), { objectMode: false });

@@ -24,8 +24,9 @@ export function readBody(request: IncomingMessage, limit: number): Promise<ReadB
     const held: Buffer[] = [];
     let length = 0;
     const finish = (result: ReadBody) => {
-      request.off('data', onData).off('end', onEnd).off('close', onClose);
-      request.on('error', () => {});
+      // Any of these left behind would keep what was read for as long as the connection lasts.
+      request.off('data', onData).off('end', onEnd).off('close', onClose).off('error', onClose);
+      request.on('error', ignoreError);
       resolve(result);
     };
     const onData = (chunk: Buffer) => {
@@ -40,10 +41,12 @@ export function readBody(request: IncomingMessage, limit: number): Promise<ReadB
       finish({ kind: 'whole', bytes });
     };
     const onClose = () => finish({ kind: 'gone' });
-    request.on('data', onData).on('end', onEnd).on('close', onClose);
-    request.once('error', onClose);
+    request.on('data', onData).on('end', onEnd).on('close', onClose).on('error', onClose);
   });
 }
+
+/** Whoever waited for the body has been told; what comes after is nobody's. */
+function ignoreError(): void {}
 
 /** What was read already, then the rest. */
 export async function* resumed(
@@ -57,14 +60,17 @@ export async function* resumed(
 const UNWANTED_BODY_MS = 1_000;
 
 /**
- * The rest of the body is left unread, and after a while the connection goes. Reading it only to throw it away would
- * let a thousand clients fill the memory with rubbish faster than it is collected.
+ * The rest of the body is left unread. Reading it only to throw it away would let a thousand clients fill the memory
+ * with rubbish faster than it is collected. The connection is closed in our direction and cut a while later: cutting
+ * it at once, with bytes unread, takes the answer out of the client's hands.
  */
 export function refuseBody(request: IncomingMessage, response: ServerResponse): void {
   if (request.complete) return;
+  const { socket } = request;
   response.setHeader('connection', 'close');
   request.pause();
-  response.once('finish', () => {
-    setTimeout(() => request.socket.destroy(), UNWANTED_BODY_MS).unref();
-  });
+  socket.destroySoon = () => {
+    socket.end();
+    setTimeout(() => socket.destroy(), UNWANTED_BODY_MS).unref();
+  };
 }
