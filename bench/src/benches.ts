@@ -2,6 +2,7 @@ import { benchEngine } from './engine/bench-engine.ts';
 import { benchHttp } from './http/bench-http.ts';
 import { benchJobs } from './jobs/bench-jobs.ts';
 import { benchLedger } from './ledger.ts';
+import { benchRestart } from './ledger-restart/bench-restart.ts';
 import type { Report } from './report.ts';
 import { benchStores } from './stores/bench-stores.ts';
 
@@ -16,5 +17,6 @@ export const benches: Readonly<Record<string, Bench>> = {
   http: benchHttp,
   jobs: benchJobs,
   ledger: benchLedger,
+  'ledger-restart': benchRestart,
   stores: benchStores,
 };

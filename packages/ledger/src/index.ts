@@ -46,6 +46,7 @@ export type {
 } from './history.ts';
 export type { Ledger, Opening } from './ledger.ts';
 export { LIMITS, RECEIPTS_PER_CLIENT } from './limits.ts';
+export { EmbeddedLog, type EmbeddedLogOptions } from './log/embedded-log.ts';
 export type { AppendResult, LedgerLog, LogRecord } from './log/ledger-log.ts';
 export { type LedgerOptions, openLedger } from './open-ledger.ts';
 export type { BatchWriteInput, Caller, WriteInput } from './pipeline/admit.ts';

@@ -1,12 +1,7 @@
 import { openLedger, type StoredTransaction } from '@onceward/ledger';
+import type { Said } from './testimony.ts';
 
-/** What the writers said before they were killed. */
-export interface Said {
-  readonly paid: Set<number>;
-  readonly wrote: Set<string>;
-}
-
-/** Opens the ledger that the killed have left, and returns every promise that it has broken. */
+/** Opens the ledger that a crash has left, and returns every promise that it has broken. */
 export async function inspectLedger(directory: string, said: Said): Promise<string[]> {
   const complaints: string[] = [];
   const ledger = await openLedger({ directory });

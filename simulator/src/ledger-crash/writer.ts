@@ -1,5 +1,6 @@
 import { writeSync } from 'node:fs';
-import { type Ledger, openLedger } from '@onceward/ledger';
+import { join } from 'node:path';
+import { EmbeddedLog, type Ledger, openLedger } from '@onceward/ledger';
 
 /**
  * node writer.ts DIRECTORY FROM: pays and writes until it is killed, and says on standard output what it was
@@ -10,8 +11,13 @@ const CALLER = { actor: 'client:crash', credential: 'ak_crash' } as const;
 const WORKERS = 32;
 const ACCOUNTS = 8;
 
-/** Small, so that hardly a life ends without a checkpoint or a snapshot under way. */
-const ledger = await openLedger({ directory, checkpointBytes: 40_000, snapshotBytes: 200_000 });
+/** Small, so that hardly a life ends without a checkpoint, a snapshot or the end of a log file under way. */
+const ledger = await openLedger({
+  directory,
+  log: await EmbeddedLog.open({ directory: join(directory, 'log'), segmentBytes: 2 ** 20 }),
+  checkpointBytes: 40_000,
+  snapshotBytes: 200_000,
+});
 while (ledger.reads.account(`acct_${ACCOUNTS - 1}`) === undefined) {
   await ledger.createAccount(CALLER, { category: 'WALLET', asset: 'USD' });
 }
