@@ -14,8 +14,11 @@ export interface CheckpointerParts {
   readonly counters: LedgerCounters;
 }
 
-/** More than come to be between two checkpoints of full batches, so that trimming keeps up. */
-const DROPPED_AT_ONCE = 5_000;
+/** At most so many old blocks go for each new one that is saved: faster than they come, whatever their size. */
+const DROPPED_FOR_EACH = 2;
+const DROPPED_AT_LEAST = 1_000;
+/** Looking for them lets others run this often. */
+const LOOKED_AT_ONCE = 200;
 
 /**
  * Saves the applied state from time to time, so that a restart replays only what came after, and sets a copy
@@ -61,7 +64,8 @@ export class Checkpointer {
     if (home.meta()?.height === machine.height) return;
     this.#isRunning = true;
     try {
-      const checkpoint = this.#take();
+      const trimmed = await this.#trim();
+      const checkpoint = this.#take(trimmed);
       this.#bytes = 0;
       await home.save(checkpoint);
       book.saved(checkpoint.meta.height, checkpoint.firstBlock);
@@ -81,7 +85,7 @@ export class Checkpointer {
   }
 
   /** Runs in one go, between two entries. */
-  #take(): Checkpoint {
+  #take(trimmed: Trimmed): Checkpoint {
     const { machine, book, home } = this.#parts;
     const { height, term, time, accounts, rows, window, settings } = machine;
     const tip = book.tip;
@@ -89,7 +93,6 @@ export class Checkpointer {
     const blocks = book.unsaved();
     let historyBytes = home.meta()?.historyBytes ?? 0;
     for (const bytes of blocks.values()) historyBytes += bytes.length;
-    const trimmed = this.#trim(historyBytes);
     return {
       meta: {
         version: 1,
@@ -102,7 +105,7 @@ export class Checkpointer {
         rowCount: rows.rowCount,
         keyCount: window.size,
         settings,
-        historyBytes: trimmed.bytes,
+        historyBytes: historyBytes - trimmed.bytes,
       },
       accountPages: accounts.takeDirtyPages(),
       rowPages: rows.takeDirtyPages(),
@@ -114,20 +117,30 @@ export class Checkpointer {
   }
 
   /** The oldest block to keep: blocks over the limit go, but for those in which a key of the window was used. */
-  #trim(historyBytes: number): { readonly first: number; readonly bytes: number } {
-    const { machine, book, settings } = this.#parts;
+  async #trim(): Promise<Trimmed> {
+    const { machine, book, home, settings } = this.#parts;
     const windowBegins = machine.time - machine.settings.idempotency_ttl_ms;
+    const unsaved = book.unsaved();
+    let over = (home.meta()?.historyBytes ?? 0) - settings.historyBytes;
+    for (const bytes of unsaved.values()) over += bytes.length;
+    const end = Math.min(
+      machine.height,
+      book.first + Math.max(DROPPED_AT_LEAST, DROPPED_FOR_EACH * unsaved.size),
+    );
     let first = book.first;
-    let bytes = historyBytes;
-    for (
-      let dropped = 0;
-      dropped < DROPPED_AT_ONCE && bytes > settings.historyBytes;
-      dropped += 1
-    ) {
-      if (first >= machine.height || (book.timeOf(first) ?? 0) > windowBegins) break;
-      bytes -= book.lengthOf(first);
+    let bytes = 0;
+    while (first < end && bytes < over) {
+      if ((book.timeOf(first) ?? 0) > windowBegins) break;
+      bytes += book.lengthOf(first);
       first += 1;
+      if (first % LOOKED_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
     }
     return { first, bytes };
   }
+}
+
+/** What a checkpoint drops: the blocks before `first`, and how long they were together. */
+interface Trimmed {
+  readonly first: number;
+  readonly bytes: number;
 }

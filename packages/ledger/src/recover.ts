@@ -31,18 +31,16 @@ export async function recover(
   log: LedgerLog,
   rowLimit?: number,
 ): Promise<Recovered> {
-  let rebuiltBecause: string | null = null;
   let loaded = tryLoad(home, rowLimit);
-  if (typeof loaded === 'string') {
-    rebuiltBecause = loaded;
+  const rebuiltBecause = typeof loaded === 'string' ? loaded : findGap(loaded.machine, log);
+  if (rebuiltBecause !== null) {
     await home.restoreSnapshot();
     loaded = tryLoad(home, rowLimit);
-    if (typeof loaded === 'string') throw unreadable(`neither state nor snapshot: ${loaded}`);
   }
+  if (typeof loaded === 'string') throw unreadable(`neither state nor snapshot: ${loaded}`);
   const { machine, book } = loaded;
-  if (log.lastIndex > 0 && log.firstIndex > machine.height + 1) {
-    throw unreadable(`the log begins at ${log.firstIndex}, the state ends at ${machine.height}`);
-  }
+  const gap = findGap(machine, log);
+  if (gap !== null) throw unreadable(gap);
   if (log.lastIndex > 0 && log.lastIndex < machine.height) {
     throw unreadable(`the log ends at ${log.lastIndex}, before the state at ${machine.height}`);
   }
@@ -55,6 +53,12 @@ export async function recover(
     byteLength += record.text.length;
   }
   return { machine, book, replayed: { entries, byteLength }, rebuiltBecause };
+}
+
+/** A state that ends before the log begins cannot go on with it; one that was lost is such a state, too. */
+function findGap({ height }: Machine, log: LedgerLog): string | null {
+  if (log.lastIndex === 0 || log.firstIndex <= height + 1) return null;
+  return `the log begins at ${log.firstIndex}, the state ends at ${height}`;
 }
 
 function unreadable(why: string): StoreError {

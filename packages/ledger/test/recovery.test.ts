@@ -1,5 +1,7 @@
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { EmbeddedLog } from '../src/log/embedded-log.ts';
 import { type LedgerOptions, openLedger } from '../src/open-ledger.ts';
 import { LmdbHome } from '../src/state/lmdb-home.ts';
 import {
@@ -38,6 +40,19 @@ function openAgain(options: LedgerOptions = {}): Promise<TestLedger> {
 async function reopen(options: LedgerOptions = {}): Promise<void> {
   await ledger.close();
   ledger = await openAgain(options);
+}
+
+async function closed<T extends { close(): Promise<void> }>(log: T): Promise<T> {
+  await log.close();
+  return log;
+}
+
+async function payAtOnce(count: number, name: string): Promise<void> {
+  const body = transferBody({ from: 'acct_0', to: 'acct_1', amount: 1 });
+  const paid = Array.from({ length: count }, (_, n) =>
+    ledger.transact(CALLER, `${name}-${n}`, body),
+  );
+  for (const result of await Promise.all(paid)) if (!result.ok) throw new Error(result.message);
 }
 
 async function pay(count: number, name: string): Promise<void> {
@@ -104,6 +119,41 @@ describe('a ledger on disk', () => {
     expect(ledger.opening.replayedEntries).toBeLessThan(15);
     expect(ledger.reads.account('acct_1')?.balance).toBe(20n);
     expect(await ledger.integrity()).toMatchObject({ ok: true });
+  });
+
+  it('rebuilds a state that is gone from its snapshot once the log before it is gone', async () => {
+    const log = () =>
+      EmbeddedLog.open({ directory: join(folder.path, 'log'), segmentBytes: 32_768 });
+    await ledger.close();
+    await rm(folder.path, { recursive: true });
+    ledger = await openAgain({ checkpointBytes: 1, snapshotBytes: 1, log: await log() });
+    await makeAccounts(ledger, 2);
+    await pay(200, 'a');
+    await ledger.close();
+    const { firstIndex } = await closed(await log());
+    expect(firstIndex).toBeGreaterThan(1);
+    await rm(join(folder.path, 'state', 'state'), { recursive: true });
+    // As if a crash had come while an older copy was being removed, and while a new one was being made.
+    await mkdir(join(folder.path, 'state', 'snapshot-1'));
+    await mkdir(join(folder.path, 'state', 'state.new'));
+    ledger = await openAgain();
+    expect(ledger.opening.rebuiltBecause).toMatch(/the log begins at \d+, the state ends at 0/);
+    expect(ledger.reads.account('acct_1')?.balance).toBe(200n);
+    expect(await ledger.integrity()).toMatchObject({ ok: true });
+    expect(await readdir(join(folder.path, 'state'))).not.toContain('snapshot-1');
+  });
+
+  it('[S9] drops old blocks as fast as they come, though each holds a single transaction', async () => {
+    const options = { historyBytes: 50_000, batchSize: 1, idempotencyTtlMs: HOUR };
+    await reopen(options);
+    await makeAccounts(ledger, 2);
+    await payAtOnce(6_000, 'a');
+    await ledger.checkpoint();
+    world.advance(HOUR);
+    await payAtOnce(3_500, 'b');
+    await ledger.checkpoint();
+    expect(ledger.firstBlock).toBeGreaterThan(6_000);
+    expect(await ledger.verify()).toMatchObject({ ok: true });
   });
 
   it('[S9] drops old blocks, and reads and verifies what it keeps', async () => {

@@ -82,7 +82,7 @@ async function findOrganization(to: Ledger): Promise<string> {
 
 function keyOf(sequence: bigint): Uint8Array {
   const bytes = new Uint8Array(16);
-  new DataView(bytes.buffer).setBigUint64(0, sequence);
+  new DataView(bytes.buffer).setBigUint64(8, sequence);
   bytes[6] = 0x40;
   bytes[8] = 0x80;
   return bytes;

@@ -38,8 +38,13 @@ export class LmdbHome implements LedgerHome {
       if (match) heights.push(Number(match[1]));
       else if (name.endsWith('.new')) await rm(join(directory, name), { recursive: true });
     }
+    const latest = Math.max(0, ...heights);
+    for (const height of heights) {
+      // A crash came between a new snapshot and the end of the one before.
+      if (height < latest) await rm(snapshotFolder(directory, height), { recursive: true });
+    }
     try {
-      return new LmdbHome(directory, Math.max(0, ...heights));
+      return new LmdbHome(directory, latest);
     } catch (cause) {
       throw new StoreError(
         'ONCE_STORE_UNAVAILABLE',
@@ -109,14 +114,14 @@ export class LmdbHome implements LedgerHome {
 
   async snapshot(): Promise<number> {
     const height = this.meta()?.height ?? 0;
-    const folder = join(this.#directory, `snapshot-${height}`);
+    const folder = snapshotFolder(this.#directory, height);
     if (height === this.#snapshotHeight) return height;
     await mkdir(`${folder}.new`);
     await this.#state.environment.backup(`${folder}.new`, true);
     await syncFile(join(`${folder}.new`, 'data.mdb'));
     await rename(`${folder}.new`, folder);
     await syncFile(this.#directory);
-    const before = join(this.#directory, `snapshot-${this.#snapshotHeight}`);
+    const before = snapshotFolder(this.#directory, this.#snapshotHeight);
     this.#snapshotHeight = height;
     await rm(before, { recursive: true, force: true });
     return height;
@@ -126,17 +131,16 @@ export class LmdbHome implements LedgerHome {
     return this.#snapshotHeight;
   }
 
+  /** Whenever a crash comes: what is left is the old state, none, or all of the copy. */
   async restoreSnapshot(): Promise<void> {
     const folder = join(this.#directory, 'state');
-    const copy = join(this.#directory, `snapshot-${this.#snapshotHeight}`);
+    const copy = snapshotFolder(this.#directory, this.#snapshotHeight);
+    const isThere = existsSync(copy);
+    if (isThere) await copyEnvironment(copy, `${folder}.new`);
     await this.#state.environment.close();
     await rm(folder, { recursive: true, force: true });
-    if (existsSync(copy)) {
-      await mkdir(folder);
-      const source = open({ path: copy, maxDbs: 8, readOnly: true });
-      await source.backup(folder, true);
-      await source.close();
-    }
+    if (isThere) await rename(`${folder}.new`, folder);
+    await syncFile(this.#directory);
     this.#state = new StateDatabases(folder);
   }
 
@@ -188,6 +192,21 @@ class StateDatabases {
 function openEnvironment(path: string): RootDatabase {
   // Each commit is synced before it is announced: without `overlappingSync` that is LMDB's own, plain promise.
   return open({ path, maxDbs: 8, overlappingSync: false });
+}
+
+function snapshotFolder(directory: string, height: number): string {
+  return join(directory, `snapshot-${height}`);
+}
+
+async function copyEnvironment(from: string, to: string): Promise<void> {
+  await mkdir(to);
+  const source = open({ path: from, maxDbs: 8, readOnly: true });
+  try {
+    await source.backup(to, true);
+  } finally {
+    await source.close();
+  }
+  await syncFile(join(to, 'data.mdb'));
 }
 
 function encodeRun({ words }: KeyRun): Buffer {
