@@ -4,6 +4,8 @@ import type { RedisLink } from './redis-link.ts';
 
 export interface DurabilityProof {
   readonly durability: Durability;
+  /** Whether one command may only name keys of one hash slot. */
+  readonly cluster: boolean;
   readonly findings: readonly StoreFinding[];
 }
 
@@ -19,10 +21,11 @@ const ADVICE = {
 export async function proveDurability(link: RedisLink): Promise<DurabilityProof> {
   const settings = await readSettings(link);
   const info = text(await link.call('INFO', 'replication'));
+  const cluster = text(await link.call('INFO', 'cluster')).includes('cluster_enabled:1');
   if (settings === null) {
     const says = 'CONFIG GET is not allowed here, so nothing is proven; allow it for this user';
     const finding = { setting: 'CONFIG GET', value: 'refused', limits: true, says };
-    return { durability: 'none', findings: [finding] };
+    return { durability: 'none', cluster, findings: [finding] };
   }
   const appendonly = settings.get('appendonly') ?? 'no';
   const appendfsync = settings.get('appendfsync') ?? 'no';
@@ -36,7 +39,7 @@ export async function proveDurability(link: RedisLink): Promise<DurabilityProof>
     finding('connected_slaves', String(replicas), replicas > 0, ADVICE.replicas),
   ];
   const onDisk = appendonly === 'yes' && appendfsync === 'always' && !evicts;
-  return { durability: onDisk ? 'machine' : 'none', findings };
+  return { durability: onDisk ? 'machine' : 'none', cluster, findings };
 }
 
 function finding(setting: string, value: string, limits: boolean, advice: string): StoreFinding {

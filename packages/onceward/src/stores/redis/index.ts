@@ -59,7 +59,7 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<RedisS
         message: (key) => waiters.wake(key),
       });
     }
-    return new RedisStore({ link, subscriptions, waiters, prefix, proof });
+    return new RedisStore({ link, subscriptions, waiters, prefix, timeoutMs, proof });
   } catch (error) {
     link.close();
     throw error;

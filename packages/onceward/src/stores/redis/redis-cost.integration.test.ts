@@ -63,8 +63,8 @@ describe('what an operation costs Redis', () => {
     for (let at = 0; at < 100; at += 1) await run(a, `new ${at}`);
     const fresh = await commandCounts();
     expect([fresh.set, fresh.evalsha, fresh.eval]).toEqual([200, 100, undefined]);
-    // The rest happens inside the one script: a look at the revision, the write above, and the wake-up.
-    expect([fresh.getrange, fresh.publish, fresh.get]).toEqual([100, 100, undefined]);
+    // The rest happens inside the one script: a look at the revision, the write above, and no wake-up of nobody.
+    expect([fresh.getrange, fresh.publish, fresh.get]).toEqual([100, undefined, undefined]);
 
     await admin.configResetStat();
     for (let at = 0; at < 100; at += 1) await run(b, `new ${at}`);
@@ -167,6 +167,28 @@ describe('a Redis that is not as it was', () => {
     const revision = await winner(store.swap(id, null, record('pending', 1_000)));
     const settled = await winner(store.swap(id, revision, record('committed', 1_000)));
     expect((await store.read(id))?.revision).toBe(settled);
+  });
+
+  it('[E5] swaps that come together share one script, and each is decided on its own', async () => {
+    const store = await openStore();
+    const ids = Array.from({ length: 300 }, (_, at) => ({ scope: 'together', key: `key ${at}` }));
+    const claim = (id: (typeof ids)[0]) => winner(store.swap(id, null, record('pending', 1_000)));
+    const revisions = await Promise.all(ids.map(claim));
+    await admin.del('onceward:{8:togetherkey 7}');
+    await admin.lPush('onceward:{8:togetherkey 7}', 'a list');
+    await admin.del('onceward:{8:togetherkey 8}');
+    await admin.configResetStat();
+    const settle = (id: (typeof ids)[0], at: number) => {
+      const seen = (revisions[at] as number) + (at === 9 ? 1 : 0);
+      return store.swap(id, seen, record('committed', 1_000)).catch((error: unknown) => error);
+    };
+    const results = await Promise.all(ids.map(settle));
+    expect((await commandCounts()).evalsha).toBeLessThanOrEqual(3);
+    expect(results[7]).toMatchObject({ code: 'ONCE_STORE_UNAVAILABLE', applied: 'no' });
+    expect(results[8]).toEqual({ won: false, current: null });
+    expect(results[9]).toMatchObject({ won: false, current: { revision: revisions[9] } });
+    const others = results.filter((_, at) => at < 7 || at > 9);
+    expect(others.every((result) => (result as { won?: boolean }).won === true)).toBe(true);
   });
 
   it('[E4] wakes a waiter of another process', async () => {

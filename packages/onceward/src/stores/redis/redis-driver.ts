@@ -24,8 +24,8 @@ export interface IoRedisClient {
 
 export type RedisClient = NodeRedisClient | IoRedisClient;
 
-/** A reply with strings as bytes. */
-export type Reply = Buffer | number | null | readonly Reply[];
+/** A reply with strings as bytes. Among several replies, an error is one that was refused. */
+export type Reply = Buffer | number | null | Error | readonly Reply[];
 
 /**
  * One connection to Redis, whatever the driver. It never queues while it is not connected and never sends a command
@@ -76,13 +76,18 @@ async function openNodeRedis(
     }
   };
   await within(connectTimeout, client.connect(), close);
+  // The driver takes a listener that was added while it leaves a channel for one that is leaving.
+  const leaving = new Map<string, Promise<unknown>>();
   return {
     send: (command, ...args) => client.sendCommand([command, ...args], AS_BYTES) as Promise<Reply>,
     async subscribe(channel) {
+      await leaving.get(channel);
       await client.subscribe(channel, () => events.message(channel));
     },
     async unsubscribe(channel) {
-      await client.unsubscribe(channel);
+      const left = client.unsubscribe(channel).finally(() => leaving.delete(channel));
+      leaving.set(channel, left);
+      await left;
     },
     close,
   };

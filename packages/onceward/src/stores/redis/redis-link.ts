@@ -110,12 +110,16 @@ function notConnected(): StoreError {
 }
 
 /** Redis answers with a code in capitals when it has refused a command; then nothing was done. */
+const REFUSAL = /^-?[A-Z]{2,} /;
+
 function explain(cause: unknown): StoreError {
   const message = cause instanceof Error ? cause.message : String(cause);
-  const refused = /^-?[A-Z]{2,} /.test(message);
-  return new StoreError(
-    'ONCE_STORE_UNAVAILABLE',
-    refused ? `Redis refused: ${message}` : `the connection to Redis failed: ${message}`,
-    { cause, applied: refused ? 'no' : 'unknown' },
-  );
+  if (cause instanceof Error && REFUSAL.test(message)) return refused(cause);
+  const text = `the connection to Redis failed: ${message}`;
+  return new StoreError('ONCE_STORE_UNAVAILABLE', text, { cause, applied: 'unknown' });
+}
+
+export function refused(cause: Error): StoreError {
+  const message = `Redis refused: ${cause.message}`;
+  return new StoreError('ONCE_STORE_UNAVAILABLE', message, { cause, applied: 'no' });
 }

@@ -15,6 +15,7 @@ import { type DurationMs, MIB, MINUTE } from '../../engine/units.ts';
 import type { StoreFinding } from '../durability.ts';
 import { requireStorable } from '../storable-id.ts';
 import type { Waiters } from '../waiters.ts';
+import { AWAIT } from './await.lua.ts';
 import type { DurabilityProof } from './durability-proof.ts';
 import { countRecords, scanRecords } from './record-scan.ts';
 import type { Reply } from './redis-driver.ts';
@@ -30,6 +31,7 @@ import {
   type StoredValue,
 } from './stored-value.ts';
 import { SWAP } from './swap.lua.ts';
+import { SwapBatches } from './swap-batches.ts';
 
 /**
  * How long a settled record stays after it fell due, and a forgotten one leaves its revision. It must exceed the life
@@ -38,7 +40,20 @@ import { SWAP } from './swap.lua.ts';
 export const GRACE_MS: DurationMs = MINUTE;
 
 const MAX_RECORD_BYTES = 8 * MIB;
-const SWAP_SHA = createHash('sha1').update(SWAP).digest('hex');
+/** Keeps a call of the script well under a millisecond of the server's time. */
+const MAX_BATCH = 128;
+
+interface Script {
+  readonly text: string;
+  readonly sha: string;
+}
+
+function scriptOf(text: string): Script {
+  return { text, sha: createHash('sha1').update(text).digest('hex') };
+}
+
+const SWAPPING = scriptOf(SWAP);
+const AWAITING = scriptOf(AWAIT);
 
 export interface RedisStoreParts {
   readonly link: RedisLink;
@@ -46,6 +61,7 @@ export interface RedisStoreParts {
   readonly subscriptions: RedisLink | null;
   readonly waiters: Waiters;
   readonly prefix: string;
+  readonly timeoutMs: DurationMs;
   readonly proof: DurabilityProof;
 }
 
@@ -58,6 +74,7 @@ export class RedisStore implements RecordStore {
   readonly #parts: RedisStoreParts;
   readonly #link: RedisLink;
   readonly #revisions: RevisionSource;
+  readonly #swaps: SwapBatches;
 
   constructor(parts: RedisStoreParts) {
     this.traits = {
@@ -73,6 +90,11 @@ export class RedisStore implements RecordStore {
       this.changed = (id, seen, signal) => this.#awaitChange(subscriptions, id, seen, signal);
     }
     this.#link = parts.link;
+    this.#swaps = new SwapBatches({
+      maxBatch: parts.proof.cluster ? 1 : MAX_BATCH,
+      timeoutMs: parts.timeoutMs,
+      run: (keys, args) => this.#runScript(SWAPPING, keys, args),
+    });
     this.#revisions = new RevisionSource(async (count) => {
       const key = `${parts.prefix}revisions`;
       return Number(await parts.link.call('EVAL', RESERVE_REVISIONS, '1', key, String(count)));
@@ -127,8 +149,8 @@ export class RedisStore implements RecordStore {
     try {
       await waiters.add(key, wake, () => subscriptions.subscribe(key));
       // It may have changed before the subscription stood.
-      const current = await this.read(id);
-      if (current?.revision === seen) await woken;
+      const reply = await this.#runScript(AWAITING, [key], [encodeHead(seen, false)]);
+      if (recordIn(valueIn(reply))?.revision === seen) await woken;
     } finally {
       signal.removeEventListener('abort', wake);
       if (waiters.remove(key, wake)) subscriptions.unsubscribe(key).catch(() => {});
@@ -158,8 +180,12 @@ export class RedisStore implements RecordStore {
   ): Promise<SwapResult> {
     const revision = this.#revisions.take(seen) ?? (await this.#revisionAbove(seen));
     const lifetime = lifetimeOf(next);
-    const args = [key, head, encodeNext(next, revision), lifetime === null ? '' : String(lifetime)];
-    const reply = await this.#runSwap(args);
+    const value = encodeNext(next, revision);
+    const reply = await this.#swaps.add(key, [
+      head,
+      value,
+      lifetime === null ? '' : String(lifetime),
+    ]);
     if (reply === 1) return { won: true, revision };
     const found = valueIn(reply);
     // Our own write, sent again by something between us and Redis.
@@ -167,13 +193,18 @@ export class RedisStore implements RecordStore {
     return { won: false, current: recordIn(found) };
   }
 
-  async #runSwap(args: readonly (string | Buffer)[]): Promise<Reply> {
+  async #runScript(
+    { text, sha }: Script,
+    keys: readonly string[],
+    args: readonly (string | Buffer)[],
+  ): Promise<Reply> {
+    const rest = [String(keys.length), ...keys, ...args];
     try {
-      return await this.#link.call('EVALSHA', SWAP_SHA, '1', ...args);
+      return await this.#link.call('EVALSHA', sha, ...rest);
     } catch (error) {
       // A server that restarted has forgotten the script; sending it whole also loads it.
       if (!(error instanceof StoreError) || !error.message.includes('NOSCRIPT')) throw error;
-      return this.#link.call('EVAL', SWAP, '1', ...args);
+      return this.#link.call('EVAL', text, ...rest);
     }
   }
 

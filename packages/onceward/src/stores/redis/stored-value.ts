@@ -5,7 +5,8 @@ import type { EpochMs } from '../../engine/units.ts';
 /**
  * What stands under a record's key: revision (8 bytes, big-endian), state (1), due time (8, a double; NaN is never),
  * then the record's bytes. The revision comes first because the swap script compares it without decoding. Where the
- * record was forgotten its highest bit is set, so that nobody can replace it by naming its revision.
+ * record was forgotten its highest bit is set, so that nobody can replace it by naming its revision. Where somebody
+ * waits for it to change, the bit below is set: see `await.lua.ts`.
  */
 export interface StoredValue {
   readonly revision: Revision;
@@ -20,6 +21,7 @@ export const HEAD_BYTES = 17;
 const TWO_TO_32 = 2 ** 32;
 /** In the upper half of a revision, where no safe integer reaches. */
 const FORGOTTEN = 0x8000_0000;
+const MARKS = FORGOTTEN | 0x4000_0000;
 const NO_BYTES = new Uint8Array(0);
 const STATES: readonly (RecordState | null)[] = [
   null,
@@ -58,7 +60,7 @@ export function decodeValue(buffer: Buffer): StoredValue {
   }
   const dueAt = buffer.readDoubleBE(9);
   return {
-    revision: (buffer.readUInt32BE(0) & ~FORGOTTEN) * TWO_TO_32 + buffer.readUInt32BE(4),
+    revision: (buffer.readUInt32BE(0) & ~MARKS) * TWO_TO_32 + buffer.readUInt32BE(4),
     state,
     dueAt: Number.isNaN(dueAt) ? null : dueAt,
     bytes: buffer.subarray(HEAD_BYTES),

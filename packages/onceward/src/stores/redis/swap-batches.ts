@@ -1,0 +1,84 @@
+import { StoreError } from '../../engine/errors.ts';
+import type { DurationMs } from '../../engine/units.ts';
+import type { Reply } from './redis-driver.ts';
+import { refused } from './redis-link.ts';
+
+/** Expected head, next value, lifetime in milliseconds or nothing. */
+export type SwapArguments = readonly [head: Buffer, value: Buffer, lifetime: string];
+
+export interface SwapBatchesOptions {
+  /** 1 where keys of several operations cannot travel together. */
+  readonly maxBatch: number;
+  readonly timeoutMs: DurationMs;
+  /** Runs the swap script once, for all these keys. */
+  run(keys: readonly string[], args: readonly (string | Buffer)[]): Promise<Reply>;
+}
+
+interface Entry {
+  readonly key: string;
+  readonly args: SwapArguments;
+  readonly addedAt: DurationMs;
+  resolve(reply: Reply): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * Swaps that come together share one call of the script: starting a script costs Redis as much as a plain write. Unlike
+ * with a group commit, nothing waits for the batch before it.
+ */
+export class SwapBatches {
+  readonly #options: SwapBatchesOptions;
+  #waiting: Entry[] = [];
+
+  constructor(options: SwapBatchesOptions) {
+    this.#options = options;
+  }
+
+  add(key: string, args: SwapArguments): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const entry = { key, args, addedAt: performance.now(), resolve, reject };
+      if (this.#options.maxBatch === 1) {
+        this.#send([entry]);
+        return;
+      }
+      if (this.#waiting.push(entry) === 1) setImmediate(() => this.#flush());
+      else if (this.#waiting.length === this.#options.maxBatch) this.#send(this.#waiting.splice(0));
+    });
+  }
+
+  #flush(): void {
+    const { timeoutMs } = this.#options;
+    const now = performance.now();
+    const batch: Entry[] = [];
+    for (const entry of this.#waiting.splice(0)) {
+      // The process was frozen in between: whoever asked has left.
+      if (now - entry.addedAt > timeoutMs) entry.reject(neverSent(timeoutMs));
+      else batch.push(entry);
+    }
+    if (batch.length > 0) this.#send(batch);
+  }
+
+  #send(batch: readonly Entry[]): void {
+    const keys = batch.map(({ key }) => key);
+    const args = batch.flatMap((entry) => entry.args);
+    this.#options.run(keys, args).then(
+      (replies) => {
+        for (const [at, entry] of batch.entries()) settle(entry, (replies as Reply[])[at]);
+      },
+      (error: unknown) => {
+        for (const entry of batch) entry.reject(error);
+      },
+    );
+  }
+}
+
+/** Drivers give a refusal among several replies as an error object. */
+function settle(entry: Entry, reply: Reply | undefined): void {
+  if (reply instanceof Error) entry.reject(refused(reply));
+  else entry.resolve(reply ?? null);
+}
+
+function neverSent(ms: DurationMs): StoreError {
+  const message = `the process stood still for ${ms} ms, so the write was not sent`;
+  return new StoreError('ONCE_STORE_UNAVAILABLE', message, { applied: 'no' });
+}
