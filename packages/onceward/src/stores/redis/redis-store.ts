@@ -22,14 +22,7 @@ import type { Reply } from './redis-driver.ts';
 import type { RedisLink } from './redis-link.ts';
 import { RESERVE_REVISIONS } from './reserve-revisions.lua.ts';
 import { RevisionSource } from './revision-source.ts';
-import {
-  decodeValue,
-  encodeForgotten,
-  encodeHead,
-  encodeValue,
-  keyOf,
-  type StoredValue,
-} from './stored-value.ts';
+import { decodeValue, encodeHead, encodeValue, keyOf, type StoredValue } from './stored-value.ts';
 import { SWAP } from './swap.lua.ts';
 import { SwapBatches } from './swap-batches.ts';
 
@@ -160,7 +153,7 @@ export class RedisStore implements RecordStore {
   /** A claim: one plain command that also shows the winner. */
   async #create(key: string, next: NextRecord | null): Promise<SwapResult> {
     const revision = this.#revisions.take(0) ?? (await this.#revisionAbove(0));
-    const value = encodeNext(next, revision);
+    const value = encodeValue(next, revision);
     const lifetime = lifetimeOf(next);
     const found = valueIn(
       lifetime === null
@@ -180,7 +173,7 @@ export class RedisStore implements RecordStore {
   ): Promise<SwapResult> {
     const revision = this.#revisions.take(seen) ?? (await this.#revisionAbove(seen));
     const lifetime = lifetimeOf(next);
-    const value = encodeNext(next, revision);
+    const value = encodeValue(next, revision);
     const reply = await this.#swaps.add(key, [
       head,
       value,
@@ -221,10 +214,6 @@ export class RedisStore implements RecordStore {
       { applied: 'no' },
     );
   }
-}
-
-function encodeNext(next: NextRecord | null, revision: Revision): Buffer {
-  return next === null ? encodeForgotten(revision) : encodeValue({ ...next, revision });
 }
 
 /** Redis itself forgets what is settled, some time after it fell due; a claim or a doubt stays. */

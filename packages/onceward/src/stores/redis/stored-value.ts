@@ -1,5 +1,6 @@
 import { StoreError } from '../../engine/errors.ts';
 import type { OperationId, RecordState, Revision } from '../../engine/record.ts';
+import type { NextRecord } from '../../engine/record-store.ts';
 import type { EpochMs } from '../../engine/units.ts';
 
 /**
@@ -36,17 +37,15 @@ export function encodeHead(revision: Revision, forgotten: boolean): Buffer {
   return writeRevision(Buffer.allocUnsafe(8), revision, forgotten);
 }
 
-export function encodeValue(value: StoredValue): Buffer {
-  const buffer = Buffer.allocUnsafe(HEAD_BYTES + value.bytes.length);
-  writeRevision(buffer, value.revision, value.state === null);
-  buffer[8] = STATES.indexOf(value.state);
-  buffer.writeDoubleBE(value.dueAt ?? Number.NaN, 9);
-  buffer.set(value.bytes, HEAD_BYTES);
+/** `next: null` leaves the mark of a forgotten record. */
+export function encodeValue(next: NextRecord | null, revision: Revision): Buffer {
+  const bytes = next === null ? NO_BYTES : next.bytes;
+  const buffer = Buffer.allocUnsafe(HEAD_BYTES + bytes.length);
+  writeRevision(buffer, revision, next === null);
+  buffer[8] = next === null ? 0 : STATES.indexOf(next.state);
+  buffer.writeDoubleBE(next?.dueAt ?? Number.NaN, 9);
+  buffer.set(bytes, HEAD_BYTES);
   return buffer;
-}
-
-export function encodeForgotten(revision: Revision): Buffer {
-  return encodeValue({ revision, state: null, dueAt: null, bytes: NO_BYTES });
 }
 
 export function decodeValue(buffer: Buffer): StoredValue {
