@@ -8,21 +8,8 @@
  *                     pages end up full all the same.
  * onceward.revisions  a sequence: a revision is never given out twice, whatever is rolled back.
  * onceward.waiting    who wants to be told of a change; unlogged, since a waiter that is not told asks again.
- *
- * onceward.swap       carries out a batch of swaps in one statement, each on its own:
- *   lock_ids          advisory lock of each operation, derived from its hash
- *   hashes … bytes    the operations, the expected revisions (null: nothing is there) and what comes in their
- *                     place (state null: nothing)
- *   wait_for_locks    whether to wait for another transaction that is writing the same operation
- *   returns           per row: its place in the batch, the outcome (1 won, 0 lost, 2 another transaction is writing
- *                     it, 3 the hash belongs to another operation), the revision and, for losers, what is there
- *
- * Rows are handled one after the other, in the order given, each statement with a snapshot of its own: a loser sees
- * the row that beat it, lookups go by the index whatever the planner thinks of a fresh table, and nothing waits while
- * it holds locks, so that batches cannot deadlock.
  */
-export const MIGRATIONS: readonly string[] = [
-  `
+const TABLES = `
 create table onceward.records (
   hash uuid primary key,
   scope text not null,
@@ -42,79 +29,133 @@ create unlogged table onceward.waiting (
   until timestamptz not null
 );
 create index waiting_hash on onceward.waiting (hash);
+`;
 
+/**
+ * onceward.swap       carries out a batch of swaps, each on its own, no two of them of one operation:
+ *   lock_ids          advisory lock of each operation, derived from its hash
+ *   hashes … dues     the operations, the expected revisions (null: nothing is there) and what comes in their
+ *                     place (state null: nothing)
+ *   starts, sizes     where the bytes of each stand in `contents`: one value in binary is cheaper than an array
+ *   wait_for_locks    whether to wait for another transaction that is writing the same operation
+ *   returns           per row: its place in the batch, the outcome (1 won, 0 lost, 2 another transaction is writing
+ *                     it, 3 the hash belongs to another operation), the revision and, for losers, what is there
+ *
+ * A statement for the claims, one for the settles, and so on, each with a snapshot that is younger than the locks: a
+ * loser sees the row that beat it. Nothing waits while it holds locks, so that batches cannot deadlock. Whoever writes
+ * a row holds its advisory lock; only the removal of what is due does not, and it skips rows that are being written.
+ *
+ * A revision is minted for each place. They rise, so a row that was written names its place by its revision.
+ *
+ * Joins go by the index, whatever the planner thinks of a table that was empty when the session planned them.
+ */
+const SWAP_IN_SETS = `
 create function onceward.swap(
   lock_ids int[], hashes uuid[], scopes text[], keys text[], expected bigint[],
-  states smallint[], dues bigint[], contents bytea[], wait_for_locks boolean
+  states smallint[], dues bigint[], starts int[], sizes int[], contents bytea, wait_for_locks boolean
 ) returns table (place int, outcome smallint, revision bigint, bytes bytea)
-language plpgsql volatile as $$
+language plpgsql volatile
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
 declare
-  one record;
-  existing record;
+  held boolean[];
+  minted bigint[];
+  removed int[] := '{}';
+  to_insert int;
+  to_update int;
+  to_delete int;
+  to_win int;
+  won int := 0;
+  done int;
 begin
-  for one in
-    select * from unnest(lock_ids, hashes, scopes, keys, expected, states, dues, contents)
-      with ordinality as t(lock_id, hash, scope, key, expected, state, due, content, place)
-  loop
-    place := one.place;
-    revision := null;
-    bytes := null;
-    if wait_for_locks then
-      perform pg_advisory_xact_lock(1869505381, one.lock_id);
-    elsif not pg_try_advisory_xact_lock(1869505381, one.lock_id) then
-      outcome := 2;
-      return next;
-      continue;
-    end if;
+  if wait_for_locks then
+    perform pg_advisory_xact_lock(1869505381, t.lock_id) from unnest(lock_ids) as t(lock_id);
+  end if;
 
-    if one.expected is null and one.state is not null then
+  select array_agg(t.held), array_agg(t.revision),
+      count(*) filter (where t.held),
+      count(*) filter (where t.held and t.expected is null and t.state is not null),
+      count(*) filter (where t.held and t.expected is not null and t.state is not null),
+      count(*) filter (where t.held and t.expected is not null and t.state is null)
+    into held, minted, to_win, to_insert, to_update, to_delete
+    from (
+      select pg_try_advisory_xact_lock(1869505381, u.lock_id) as held,
+          nextval('onceward.revisions') as revision, u.expected, u.state
+        from unnest(lock_ids, expected, states) as u(lock_id, expected, state)
+    ) as t;
+
+  if to_insert > 0 then
+    return query
       insert into onceward.records as r
-        values (one.hash, one.scope, one.key, nextval('onceward.revisions'),
-                one.state, one.due, one.content)
+        select t.hash, t.scope, t.key, t.revision, t.state, t.due, substr(contents, t.start, t.size)
+          from unnest(held, hashes, scopes, keys, expected, states, dues, starts, sizes, minted)
+            as t(held, hash, scope, key, expected, state, due, start, size, revision)
+          where t.held and t.expected is null and t.state is not null
         on conflict (hash) do nothing
-        returning r.revision into revision;
-    elsif one.state is not null then
-      update onceward.records as r
-        set revision = nextval('onceward.revisions'), state = one.state,
-            due_at = one.due, bytes = one.content
-        where r.hash = one.hash and r.revision = one.expected
-          and r.scope = one.scope and r.key = one.key
-        returning r.revision into revision;
-    elsif one.expected is not null then
-      delete from onceward.records as r
-        where r.hash = one.hash and r.revision = one.expected
-          and r.scope = one.scope and r.key = one.key
-        returning nextval('onceward.revisions') into revision;
-    end if;
+        returning width_bucket(r.revision, minted), 1::smallint, r.revision, null::bytea;
+    get diagnostics done = row_count;
+    won := won + done;
+  end if;
 
-    if revision is null then
-      select r.revision, r.bytes, r.scope = one.scope and r.key = one.key as same
-        into existing from onceward.records as r where r.hash = one.hash;
-      if not found and one.expected is null and one.state is null then
-        outcome := 1;
-        revision := nextval('onceward.revisions');
-      elsif found and not existing.same then
-        outcome := 3;
-      else
-        outcome := 0;
-        revision := existing.revision;
-        bytes := existing.bytes;
-      end if;
-    else
-      outcome := 1;
-      if one.expected is not null then
-        delete from onceward.waiting as w where w.hash = one.hash;
-        if found then
-          perform pg_notify('onceward', one.hash::text);
-        end if;
-      end if;
-    end if;
-    return next;
-  end loop;
+  if to_update > 0 then
+    return query
+      update onceward.records as r
+        set revision = t.revision, state = t.state, due_at = t.due,
+            bytes = substr(contents, t.start, t.size)
+        from unnest(held, hashes, scopes, keys, expected, states, dues, starts, sizes, minted)
+          as t(held, hash, scope, key, expected, state, due, start, size, revision)
+        where t.held and t.expected is not null and t.state is not null
+          and r.hash = t.hash and r.revision = t.expected and r.scope = t.scope and r.key = t.key
+        returning width_bucket(r.revision, minted), 1::smallint, r.revision, null::bytea;
+    get diagnostics done = row_count;
+    won := won + done;
+  end if;
+
+  if to_delete > 0 then
+    with gone as (
+      delete from onceward.records as r
+        using unnest(held, hashes, scopes, keys, expected, states)
+          with ordinality as t(held, hash, scope, key, expected, state, place)
+        where t.held and t.expected is not null and t.state is null
+          and r.hash = t.hash and r.revision = t.expected and r.scope = t.scope and r.key = t.key
+        returning t.place::int as place)
+      select coalesce(array_agg(gone.place), '{}') into removed from gone;
+    return query
+      select t.place, 1::smallint, minted[t.place], null::bytea from unnest(removed) as t(place);
+    won := won + cardinality(removed);
+  end if;
+
+  if won < to_win then
+    return query
+      select t.place::int,
+          case when r.hash is null and t.expected is null
+                 then case when t.state is null then 1 else 2 end
+               when r.scope <> t.scope or r.key <> t.key then 3
+               else 0 end::smallint,
+          case when r.hash is null and t.expected is null then t.revision else r.revision end,
+          r.bytes
+        from unnest(held, hashes, scopes, keys, expected, states, minted)
+          with ordinality as t(held, hash, scope, key, expected, state, revision, place)
+        left join onceward.records as r on r.hash = t.hash
+        where t.held and r.revision is distinct from t.revision and t.place::int <> all (removed);
+  end if;
+
+  if to_win < cardinality(held) then
+    return query
+      select t.place::int, 2::smallint, null::bigint, null::bytea
+        from unnest(held) with ordinality as t(held, place) where not t.held;
+  end if;
+
+  if to_update + to_delete > 0 and exists (select from onceward.waiting) then
+    with told as (delete from onceward.waiting as w where w.hash = any (hashes) returning w.hash)
+      select count(pg_notify('onceward', told.hash::text)) into done from told;
+  end if;
 end
 $$;
-`,
-];
+`;
+
+export const MIGRATIONS: readonly string[] = [TABLES, SWAP_IN_SETS];
 
 /** What the records table must look like, as `information_schema` tells it. */
 export const RECORD_COLUMNS = [

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type PostgresServer, startPostgres } from '../../../../../scripts/services/index.ts';
 import type { NextRecord } from '../../engine/record-store.ts';
 import { openPostgresStore, type PostgresStore } from './index.ts';
+import { MIGRATIONS } from './migrations.sql.ts';
 
 let server: PostgresServer;
 let pool: pg.Pool;
@@ -123,9 +124,48 @@ describe('the schema', () => {
     const own = await newDatabase();
     const stores = await Promise.all([1, 2, 3, 4].map(() => openPostgresStore({ pool: own })));
     const { rows } = await own.query('select version from onceward.migrations');
-    expect(rows).toEqual([{ version: 1 }]);
+    expect(rows).toEqual(MIGRATIONS.map((_, at) => ({ version: at + 1 })));
     for (const store of stores) await store.close();
     await own.end();
+  });
+
+  it('is brought up from an older version', async () => {
+    const own = await newDatabase();
+    await own.query('create schema onceward');
+    await own.query('create table onceward.migrations (version int, applied_at timestamptz)');
+    await own.query(MIGRATIONS[0] as string);
+    await own.query('insert into onceward.migrations values (1, now())');
+    await expect(openPostgresStore({ pool: own, migrate: false })).rejects.toThrow('version 1');
+    const store = await openPostgresStore({ pool: own });
+    const claim = await store.swap({ scope: 'shop', key: 'old' }, null, record('claim'));
+    expect(claim.won).toBe(true);
+    await store.close();
+    await own.end();
+  });
+
+  it('is never read from end to end, although the table was empty when it was planned', async () => {
+    await withStore(async (store, own) => {
+      const cycle = async (name: string) => {
+        const id = { scope: 'shop', key: name };
+        const claim = await store.swap(id, null, record('claim'));
+        if (!claim.won) throw new Error('a new key was taken');
+        await store.swap(id, claim.revision, record('settled', 'committed'));
+        await store.swap(id, claim.revision, record('too late', 'committed'));
+      };
+      for (let round = 0; round < 20; round += 1) {
+        await Promise.all(Array.from({ length: 100 }, (_, at) => cycle(`${round}-${at}`)));
+      }
+      // A session hands in its counters when it ends.
+      await store.close();
+      const counters = async () => {
+        const { rows } = await own.query(
+          `select seq_tup_read::int as whole, idx_scan >= 6000 as indexed
+           from pg_stat_user_tables where relname = 'records'`,
+        );
+        return rows[0] as unknown;
+      };
+      await expect.poll(counters, { timeout: 10_000 }).toEqual({ whole: 0, indexed: true });
+    });
   });
 
   it('is refused when it is missing and may not be created', async () => {

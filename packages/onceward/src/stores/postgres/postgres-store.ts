@@ -206,7 +206,22 @@ export class PostgresStore implements TransactionalStore<PgClient> {
 }
 
 async function swapBatch(session: PgSession, items: readonly SwapItem[]): Promise<SwapAnswer[]> {
-  return swapAnswers(await session.query<SwapRow>(SWAP, swapParameters(items, false)));
+  const first = firstOfEach(items);
+  const rows = await session.query<SwapRow>(SWAP, swapParameters(first, false));
+  const answers = swapAnswers(rows);
+  if (first.length === items.length) return answers;
+  // What concerns an operation that another item of the batch has just written takes the next turn.
+  const byItem = new Map(first.map((item, at) => [item, answers[at]]));
+  return items.map((item) => byItem.get(item) ?? 'busy');
+}
+
+/** One item for each operation: a batch of the database must not name one twice. */
+function firstOfEach(items: readonly SwapItem[]): readonly SwapItem[] {
+  const seen = new Set<string>();
+  return items.filter(({ hash }) => {
+    const name = hash.toString('latin1');
+    return !seen.has(name) && seen.add(name);
+  });
 }
 
 async function readBatch(

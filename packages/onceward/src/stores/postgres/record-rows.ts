@@ -23,7 +23,8 @@ export type SwapAnswer = SwapResult | 'busy' | 'collision';
 
 const OUTCOMES = { lost: 0, won: 1, busy: 2, collision: 3 } as const;
 
-export const SWAP = `select ${EPOCH}, s.* from onceward.swap($1, $2, $3, $4, $5, $6, $7, $8, $9) s`;
+export const SWAP = `select ${EPOCH}, s.*
+  from onceward.swap($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) s`;
 
 export const READ = `select ${EPOCH}, r.hash, r.scope, r.key, r.revision, r.bytes
   from (select 1) as always left join onceward.records r on r.hash = any($1::uuid[])`;
@@ -43,19 +44,40 @@ export function stateOf(number: number): RecordState {
   });
 }
 
-/** The parameters of SWAP: one array per column. */
+/** The parameters of SWAP: one array per column, and the bytes of all in one piece. */
 export function swapParameters(items: readonly SwapItem[], waitForLocks: boolean): unknown[] {
+  const starts: number[] = [];
+  const sizes: number[] = [];
+  let end = 1;
+  for (const { next } of items) {
+    const size = next === null ? 0 : next.bytes.length;
+    starts.push(end);
+    sizes.push(size);
+    end += size;
+  }
   return [
-    items.map((item) => item.hash.readInt32BE(0)),
-    items.map((item) => item.hash.toString('hex')),
+    list(items, (item) => item.hash.readInt32BE(0)),
+    list(items, (item) => item.hash.toString('hex')),
     items.map((item) => item.id.scope),
     items.map((item) => item.id.key),
-    items.map((item) => item.expected),
-    items.map((item) => (item.next === null ? null : STATE_NUMBERS[item.next.state])),
-    items.map((item) => dueOf(item.next)),
-    items.map((item) => (item.next === null ? null : asBuffer(item.next.bytes))),
+    list(items, (item) => item.expected),
+    list(items, (item) => (item.next === null ? null : STATE_NUMBERS[item.next.state])),
+    list(items, (item) => dueOf(item.next)),
+    `{${starts.join()}}`,
+    `{${sizes.join()}}`,
+    Buffer.concat(
+      items.map((item) => item.next?.bytes ?? NO_BYTES),
+      end - 1,
+    ),
     waitForLocks,
   ];
+}
+
+const NO_BYTES = new Uint8Array(0);
+
+/** An array as PostgreSQL writes it, of values that need no quotes. */
+function list(items: readonly SwapItem[], read: (item: SwapItem) => string | number | null) {
+  return `{${items.map((item) => read(item) ?? 'null').join()}}`;
 }
 
 export interface SwapRow {
@@ -65,7 +87,7 @@ export interface SwapRow {
   readonly bytes: Buffer | null;
 }
 
-/** The answers in the order of the items. */
+/** The answers by the places of the items. */
 export function swapAnswers(rows: readonly SwapRow[]): SwapAnswer[] {
   const answers: SwapAnswer[] = [];
   for (const row of rows) answers[row.place - 1] = answerIn(row);
@@ -100,11 +122,6 @@ export function recordFor(id: OperationId, row: RecordRow | null): StoredRecord 
 
 function dueOf(next: NextRecord | null): number | null {
   return next === null || next.dueAt === null ? null : Math.ceil(next.dueAt);
-}
-
-/** The driver knows buffers, not other views of bytes. */
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 export function collision(): StoreError {
