@@ -1,7 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import { Code, createClient } from '@connectrpc/connect';
 import { AdminService, ReadService, WriteService } from '@onceward/ledger/rpc';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { newCredential } from './ledger-client.ts';
+import { newCredential, openAccount } from './ledger-client.ts';
 import { failure, grpcTo, newRpcKey, type Server, set } from './ledger-rpc.ts';
 import { ADMIN, startServer } from './running-program.ts';
 
@@ -12,8 +13,25 @@ beforeAll(async () => {
   server = await startServer();
   const admin = createClient(AdminService, await grpcTo(server));
   ({ organization } = await admin.createOrganization({ name: 'Acme' }));
+  await openAccount(server.url);
+  await openAccount(server.url);
 });
 afterAll(() => server.stop());
+
+const INVALID = [Code.InvalidArgument, 'INVALID_FIELD'] as const;
+
+const posting = (more: object) => ({
+  kind: {
+    case: 'post' as const,
+    value: {
+      asset: 'USD',
+      amount: '5',
+      debit: { accountId: 'acct_0' },
+      credit: { accountId: 'acct_1' },
+      ...more,
+    },
+  },
+});
 
 describe('what is not valid', () => {
   const ask = async (input: object, headers: Readonly<Record<string, string>> = ADMIN) =>
@@ -67,6 +85,29 @@ describe('what is not valid', () => {
       'ORGANIZATION_NOT_FOUND',
     ],
     ['an unknown vault', { vault: 'vault_999' }, Code.NotFound, 'VAULT_NOT_FOUND'],
+    [
+      'a posting without its other side',
+      { operations: [posting({ credit: undefined })] },
+      Code.InvalidArgument,
+      'INVALID_FIELD',
+    ],
+    ['an amount of 0', { operations: [posting({ amount: '0' })] }, ...INVALID],
+    ['a negative amount', { operations: [posting({ amount: '-1' })] }, ...INVALID],
+    ['a fraction', { operations: [posting({ amount: '1.5' })] }, ...INVALID],
+    ['10,000 digits', { operations: [posting({ amount: '9'.repeat(10_000) })] }, ...INVALID],
+    ['an asset that nobody has', { operations: [posting({ asset: 'DOGE' })] }, ...INVALID],
+    [
+      'an unknown account',
+      { operations: [posting({ credit: { accountId: 'acct_999' } })] },
+      Code.NotFound,
+      'ACCOUNT_NOT_FOUND',
+    ],
+    [
+      'a policy that does not exist',
+      { operations: [posting({ debit: { accountId: 'acct_0', balancePolicy: 'MAYBE' } })] },
+      Code.InvalidArgument,
+      'INVALID_BALANCE_POLICY',
+    ],
   ])('[S2] is refused: %s', async (_what, input, code, name) => {
     const answer = await failure(ask(input));
     expect(answer).toMatchObject({ code, message: expect.stringContaining(name) });
@@ -74,6 +115,9 @@ describe('what is not valid', () => {
     expect(await read.getClientState({ organization, clientId: 'bad' })).toMatchObject({
       lastCommittedSequence: 0n,
     });
+    // Those behind it go on.
+    const next = await ask({ clientId: `good-${randomUUID()}`, operations: [posting({})] });
+    expect(next.result.case).toBe('success');
   });
 
   it('[S8] is an actor that the client sends: who writes is who bears the credential', async () => {

@@ -4,9 +4,14 @@ import { ROLES } from '../credentials/credential.ts';
 import { principalOf, requireRole } from './credential-check.ts';
 import { problem } from './fields.ts';
 import { Problem } from './problem.ts';
+import { refuseInBothForms } from './refusals.ts';
 import type { Api } from './zod-schemas.ts';
 
 const refusals = { '4xx': problem, '5xx': problem };
+const inBothForms = problem.extend({
+  error: z.object({ code: z.string(), message: z.string() }),
+});
+const credentialRefusals = { '4xx': inBothForms, '5xx': inBothForms };
 const auditQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(10_000).default(100),
 });
@@ -28,7 +33,10 @@ const shownCredential = z.object({
 export function auditRoutes(api: Api, program: Program): void {
   const { audit, credentials } = program;
   const look = { onRequest: requireRole(credentials, ['admin', 'read_only']) };
-  const change = { onRequest: requireRole(credentials, ['admin']) };
+  const manage = {
+    onRequest: requireRole(credentials, ['admin']),
+    errorHandler: refuseInBothForms,
+  };
 
   api.get(
     '/admin/audit',
@@ -47,11 +55,14 @@ export function auditRoutes(api: Api, program: Program): void {
   api.get(
     '/credentials',
     {
-      ...change,
+      ...manage,
       schema: {
         tags: ['credentials'],
         summary: 'The credentials, without their secrets',
-        response: { 200: z.object({ credentials: z.array(shownCredential) }), ...refusals },
+        response: {
+          200: z.object({ credentials: z.array(shownCredential) }),
+          ...credentialRefusals,
+        },
       },
     },
     async () => ({ credentials: credentials.list() }),
@@ -60,12 +71,15 @@ export function auditRoutes(api: Api, program: Program): void {
   api.post(
     '/credentials',
     {
-      ...change,
+      ...manage,
       schema: {
         tags: ['credentials'],
         summary: 'Make a credential. Its secret is shown this once.',
         body: createBody,
-        response: { 201: z.object({ api_key: z.string(), api_secret: z.string() }), ...refusals },
+        response: {
+          201: z.object({ api_key: z.string(), api_secret: z.string() }),
+          ...credentialRefusals,
+        },
       },
     },
     async (request, reply) => {
@@ -84,12 +98,12 @@ export function auditRoutes(api: Api, program: Program): void {
   api.delete(
     '/credentials/:api_key',
     {
-      ...change,
+      ...manage,
       schema: {
         tags: ['credentials'],
         summary: 'Revoke a credential at once',
         params: z.strictObject({ api_key: z.string().min(1).max(256) }),
-        response: { 204: z.null(), ...refusals },
+        response: { 204: z.null(), ...credentialRefusals },
       },
     },
     async (request, reply) => {

@@ -62,6 +62,12 @@ export class Problem extends Error {
     return KINDS[this.kind].status;
   }
 
+  /** The same kind for envelopes whose codes are in capitals. */
+  get envelopeCode(): string {
+    if (this.kind === 'invalid-request') return 'INVALID_FIELD';
+    return this.kind.replaceAll('-', '_').toUpperCase();
+  }
+
   toBody(): ProblemBody {
     const { status, title } = KINDS[this.kind];
     const detail = this.message;

@@ -17,7 +17,11 @@ export function refuseProperly(app: Api, log: Logger): void {
   });
 }
 
-export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
+export function sendProblem(
+  reply: FastifyReply,
+  problem: Problem,
+  more: object = {},
+): FastifyReply {
   if (problem.retryAfterSeconds !== undefined) {
     reply.header('retry-after', problem.retryAfterSeconds);
   }
@@ -25,7 +29,22 @@ export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply
     .code(problem.status)
     .header('content-type', 'application/problem+json')
     .header('cache-control', 'no-store')
-    .send(Buffer.from(JSON.stringify(problem.toBody())));
+    .send(Buffer.from(JSON.stringify({ ...problem.toBody(), ...more })));
+}
+
+/**
+ * For routes that callers of the ledger use as well, whose errors stand in an envelope: the problem has it as one more
+ * member, so that both kinds of callers read what they know.
+ */
+export function refuseInBothForms(
+  error: FastifyError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+) {
+  const problem = toProblem(error);
+  if (problem.status >= 500) request.log.error({ err: error }, 'failed');
+  const { envelopeCode: code, message } = problem;
+  return sendProblem(reply, problem, { error: { code, message } });
 }
 
 const FASTIFY_CODES: Record<string, readonly [ProblemKind, string]> = {

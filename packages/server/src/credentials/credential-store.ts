@@ -84,6 +84,11 @@ export class CredentialStore {
     return true;
   }
 
+  /** Whether a credential has not been revoked: for what goes on long after its secret was checked. */
+  isValid(apiKey: string): boolean {
+    return apiKey === this.#configuredKey || this.#kept.has(apiKey);
+  }
+
   /**
    * Who bears a credential that was found right before and has not been revoked since; `null` means that `verify` must
    * tell. For the way of every request: nothing here waits.

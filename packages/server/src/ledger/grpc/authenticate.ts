@@ -33,10 +33,7 @@ export function authenticate(credentials: CredentialStore): Interceptor {
     if (principal === 'busy') {
       throw new ConnectError('Too many credentials are being checked.', Code.ResourceExhausted);
     }
-    if (principal === null) {
-      const message = 'Send a credential that is known in x-api-key and x-api-secret.';
-      throw new ConnectError(message, Code.Unauthenticated);
-    }
+    if (principal === null) throw unauthenticated();
     const allowed = ROLES[request.service.typeName];
     if (allowed !== undefined && !allowed.includes(principal.role)) {
       const message = `This needs the role ${allowed.join(' or ')}; yours is ${principal.role}.`;
@@ -47,11 +44,20 @@ export function authenticate(credentials: CredentialStore): Interceptor {
   };
 }
 
+export function unauthenticated(): ConnectError {
+  const message = 'Send a credential that is known in x-api-key and x-api-secret.';
+  return new ConnectError(message, Code.Unauthenticated);
+}
+
 /** The bearer that the check has proven. */
-export function callerIn({ values }: HandlerContext): Caller {
+export function principalIn({ values }: HandlerContext): Principal {
   const principal = values.get(PRINCIPAL);
   if (principal === null) throw new Error('a call without a credential check');
-  return callerOf(principal);
+  return principal;
+}
+
+export function callerIn(context: HandlerContext): Caller {
+  return callerOf(principalIn(context));
 }
 
 /** What goes wrong on this side stays in the log; the caller learns whether anything happened. */

@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Block, BlockHeader } from '@onceward/ledger';
 import type { BlockHeaderSchema, BlockSchema, ProofStepSchema } from '@onceward/ledger/rpc';
+import type { Principal } from '../../credentials/credential.ts';
 
 export function headerMessage(header: BlockHeader): MessageInitShape<typeof BlockHeaderSchema> {
   const { height, previous, transactions, count, state, at, term } = header;
@@ -15,9 +16,16 @@ export function headerMessage(header: BlockHeader): MessageInitShape<typeof Bloc
   };
 }
 
-export function blockMessage(block: Block): MessageInitShape<typeof BlockSchema> {
-  const { header, hash, texts } = block;
-  return { header: headerMessage(header), hash, transactions: [...texts] };
+/** Transactions name the credential and the idempotency key of whoever sent them, so a client gets none to see. */
+export function blockMessage(
+  { header, hash, texts }: Block,
+  { role }: Principal,
+): MessageInitShape<typeof BlockSchema> {
+  return {
+    header: headerMessage(header),
+    hash,
+    transactions: role === 'client' ? [] : [...texts],
+  };
 }
 
 export function pathMessage(

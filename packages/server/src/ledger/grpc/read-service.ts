@@ -1,10 +1,15 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
 import type { Entity, Ledger, Scope } from '@onceward/ledger';
 import type { ReadService } from '@onceward/ledger/rpc';
+import type { CredentialStore } from '../../credentials/credential-store.ts';
+import { principalIn, unauthenticated } from './authenticate.ts';
 import { blockMessage, headerMessage, pathMessage } from './block-message.ts';
 import { rpcErrorOf } from './rpc-error.ts';
 
-export function readService(ledger: Ledger): ServiceImpl<typeof ReadService> {
+export function readService(
+  ledger: Ledger,
+  credentials: CredentialStore,
+): ServiceImpl<typeof ReadService> {
   const { reads } = ledger;
   const scopeOf = (request: { organization: string; vault?: string | undefined }): Scope => {
     const scope = { organization: request.organization, vault: request.vault ?? null };
@@ -53,23 +58,28 @@ export function readService(ledger: Ledger): ServiceImpl<typeof ReadService> {
       return { lastCommittedSequence: reads.clientState(scope, clientId) };
     },
 
-    async getBlock({ height }) {
+    async getBlock({ height }, context) {
       const block = ledger.getBlock(Number(height));
-      if (block !== undefined) return { block: blockMessage(block) };
+      if (block !== undefined) return { block: blockMessage(block, principalIn(context)) };
       const message = `Block ${height} is not here; the oldest that is kept is ${ledger.firstBlock}.`;
       throw rpcErrorOf({ ok: false, code: 'BLOCK_NOT_FOUND', message });
     },
 
-    async getTip() {
+    async getTip(_request, context) {
       return {
-        block: blockMessage(ledger.getTip()),
+        block: blockMessage(ledger.getTip(), principalIn(context)),
         firstHeight: BigInt(ledger.firstBlock),
       };
     },
 
-    async *watchBlocks({ fromHeight }, { signal }) {
+    async *watchBlocks({ fromHeight }, context) {
       const from = Number(fromHeight ?? tipHeight() + 1n);
-      for await (const block of ledger.watchBlocks(from, signal)) yield blockMessage(block);
+      const principal = principalIn(context);
+      for await (const block of ledger.watchBlocks(from, context.signal)) {
+        // Watching may last for days; a credential that is revoked meanwhile sees nothing more.
+        if (!credentials.isValid(principal.apiKey)) throw unauthenticated();
+        yield blockMessage(block, principal);
+      }
     },
   };
 }

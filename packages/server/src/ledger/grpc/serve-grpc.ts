@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type Http2Server, type ServerHttp2Session } from 'node:http2';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { ConnectRouter } from '@connectrpc/connect';
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
@@ -13,6 +13,9 @@ import { authenticate, hideFaults } from './authenticate.ts';
 import { readService } from './read-service.ts';
 import { writeService } from './write-service.ts';
 
+/** How long a connection whose session has ended waits for its peer to close it. */
+const LINGER_MS = 250;
+
 /** What is the same for both ports. Zeros are sent, so that a client in JSON reads a 0 and not nothing. */
 function connectOptions({ config, credentials, log }: Program, ledger: Ledger) {
   return {
@@ -21,7 +24,7 @@ function connectOptions({ config, credentials, log }: Program, ledger: Ledger) {
     readMaxBytes: config.settings.maxRequestBytes,
     routes(router: ConnectRouter) {
       router.service(WriteService, writeService(ledger));
-      router.service(ReadService, readService(ledger));
+      router.service(ReadService, readService(ledger, credentials));
       router.service(AdminService, adminService(ledger));
     },
   };
@@ -60,31 +63,41 @@ export async function listenGrpc(
   const closing = new AbortController();
   const options = { ...connectOptions(program, ledger), shutdownSignal: closing.signal };
   const server = createServer(connectNodeAdapter(options));
-  const sessions = trackSessions(server);
+  const { sessions, sockets } = track(server);
   server.listen(port, host);
   await once(server, 'listening');
-  const cutOff = () => {
-    for (const session of sessions) session.destroy();
-  };
   return {
     port: (server.address() as AddressInfo).port,
     async close() {
       closing.abort();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       for (const session of sessions) session.close();
+      // A peer that has heard the end may still hold its own end open for ever.
+      const reaper = setInterval(() => {
+        for (const socket of sockets) if (socket.writableFinished) socket.destroy();
+      }, LINGER_MS);
       await closed;
+      clearInterval(reaper);
     },
-    cutOff,
+    cutOff() {
+      // Not the sessions: one that is closing already leaves its connection to the peer.
+      for (const socket of sockets) socket.destroy();
+    },
   };
 }
 
-function trackSessions(server: Http2Server): Set<ServerHttp2Session> {
+function track(server: Http2Server) {
   const sessions = new Set<ServerHttp2Session>();
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
   server.on('session', (session) => {
     sessions.add(session);
     session.on('close', () => sessions.delete(session));
     // The peer's own end of it is no fault of ours; what it was doing ends with it.
     session.on('error', () => session.destroy());
   });
-  return sessions;
+  return { sessions, sockets };
 }

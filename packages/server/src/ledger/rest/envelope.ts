@@ -2,7 +2,6 @@ import { REFUSALS, type Refusal } from '@onceward/ledger';
 import type { FastifyReply } from 'fastify';
 import { StoreError } from 'onceward';
 import type { Logger } from 'pino';
-import type { Problem } from '../../api/problem.ts';
 import { toProblem } from '../../api/refusals.ts';
 import type { Api } from '../../api/zod-schemas.ts';
 
@@ -35,7 +34,10 @@ export function refuseInEnvelopes(api: Api, log: Logger): void {
     if (problem.retryAfterSeconds !== undefined) {
       reply.header('retry-after', problem.retryAfterSeconds);
     }
-    return sendError(reply, problem.status, { code: codeOf(problem), message: problem.message });
+    return sendError(reply, problem.status, {
+      code: problem.envelopeCode,
+      message: problem.message,
+    });
   });
 }
 
@@ -45,10 +47,6 @@ function sendError(reply: FastifyReply, status: number, error: ErrorBody): Fasti
     .header('content-type', 'application/json; charset=utf-8')
     .header('cache-control', 'no-store')
     .send(JSON.stringify({ error }));
-}
-
-function codeOf({ kind }: Problem): string {
-  return kind === 'invalid-request' ? 'INVALID_FIELD' : kind.replaceAll('-', '_').toUpperCase();
 }
 
 function whatIsKnown({ applied }: StoreError): string {

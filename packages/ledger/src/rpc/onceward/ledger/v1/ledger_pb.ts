@@ -639,7 +639,8 @@ export type Block = Message<"onceward.ledger.v1.Block"> & {
   hash: string;
 
   /**
-   * The transactions as the texts that their hashes are of.
+   * The transactions as the texts that their hashes are of. They name credentials and idempotency keys, so a
+   * credential of the role `client` gets the header alone.
    *
    * @generated from field: repeated string transactions = 3;
    */
