@@ -8,6 +8,7 @@ const POSTGRES_ROOT = '/usr/lib/postgresql';
 /** The Debian package that brings each program. */
 const PACKAGES = {
   'redis-server': 'redis-server',
+  'valkey-server': 'valkey-server',
   postgres: 'postgresql',
   initdb: 'postgresql',
   pg_basebackup: 'postgresql',
@@ -32,6 +33,17 @@ export function locate(program: Program): string {
     throw new Error(`${program} is still missing after installing ${PACKAGES[program]}`);
   }
   return installed;
+}
+
+/** Whether the program is here, or this machine's package sources have it. */
+export function canLocate(program: Program): boolean {
+  if (find(program) !== null) return true;
+  try {
+    const policy = execFileSync('apt-cache', ['policy', PACKAGES[program]], { encoding: 'utf8' });
+    return /Candidate: \d/.test(policy);
+  } catch {
+    return false;
+  }
 }
 
 function find(program: Program): string | null {

@@ -2,7 +2,7 @@
  * Real servers for tests and benchmarks: found or installed, started on free loopback ports in temporary folders,
  * stopped by their process ids. Servers that already run on this machine are never touched.
  */
-export { locate, type Program } from './binaries.ts';
+export { canLocate, locate, type Program } from './binaries.ts';
 export { type EtcdCluster, type EtcdServer, startEtcd } from './etcd.ts';
 export { type PgBouncer, startPgBouncer } from './pgbouncer.ts';
 export {
@@ -13,4 +13,10 @@ export {
   startPostgresCluster,
 } from './postgres.ts';
 export { type PrometheusOptions, type PrometheusServer, startPrometheus } from './prometheus.ts';
-export { type RedisOptions, type RedisServer, startRedis } from './redis.ts';
+export {
+  type RedisCluster,
+  type RedisOptions,
+  type RedisServer,
+  startRedis,
+  startRedisCluster,
+} from './redis.ts';

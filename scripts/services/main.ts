@@ -3,7 +3,13 @@
  *
  *   node scripts/run.mjs scripts/services/main.ts redis postgres
  */
-import { startEtcd, startPostgres, startPostgresCluster, startRedis } from './index.ts';
+import {
+  startEtcd,
+  startPostgres,
+  startPostgresCluster,
+  startRedis,
+  startRedisCluster,
+} from './index.ts';
 
 interface Started {
   readonly addresses: readonly string[];
@@ -14,6 +20,10 @@ const SERVICES: Readonly<Record<string, () => Promise<Started>>> = {
   redis: async () => {
     const server = await startRedis();
     return { addresses: [server.url], dispose: server.dispose };
+  },
+  'redis-cluster': async () => {
+    const cluster = await startRedisCluster();
+    return { addresses: cluster.nodes.map((node) => node.url), dispose: cluster.dispose };
   },
   postgres: async () => {
     const server = await startPostgres();

@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { locate } from './binaries.ts';
 import { freePort } from './loopback-port.ts';
 import { type ServerProcess, serverProcess } from './server-process.ts';
@@ -11,6 +12,8 @@ export interface RedisOptions {
   readonly appendfsync?: 'always' | 'everysec' | 'no';
   readonly maxmemory?: string;
   readonly maxmemoryPolicy?: string;
+  /** Valkey is started with the same words. */
+  readonly program?: 'redis-server' | 'valkey-server';
   /** A cluster of one node that holds every slot: enough to have it refuse what crosses slots. */
   readonly cluster?: boolean;
 }
@@ -18,14 +21,66 @@ export interface RedisOptions {
 export interface RedisServer extends Omit<ServerProcess, 'start'> {
   readonly url: string;
   readonly port: number;
+  /** Where nodes of a cluster talk to each other. */
+  readonly busPort: number | null;
   start(): Promise<void>;
   /** Stops it and removes its data. */
   dispose(): Promise<void>;
 }
 
+export interface RedisCluster {
+  /** Each holds a third of the slots. */
+  readonly nodes: readonly RedisServer[];
+  dispose(): Promise<void>;
+}
+
+/** A real cluster of three masters. */
+export async function startRedisCluster(
+  options: Pick<RedisOptions, 'appendfsync'> = {},
+): Promise<RedisCluster> {
+  const nodes: RedisServer[] = [];
+  for (let at = 0; at < 3; at += 1) nodes.push(await startNode(options, 'several'));
+  const [first, ...others] = nodes as [RedisServer, ...RedisServer[]];
+  const ends = [-1, 5_460, 10_922, 16_383];
+  for (const [at, { port }] of nodes.entries()) {
+    await ask(port, `CLUSTER ADDSLOTSRANGE ${(ends[at] ?? 0) + 1} ${ends[at + 1]}`);
+  }
+  for (const { port, busPort } of others) {
+    await ask(first.port, `CLUSTER MEET 127.0.0.1 ${port} ${busPort}`);
+  }
+  const limit = performance.now() + JOIN_LIMIT_MS;
+  for (const { port } of nodes) {
+    while (!isWhole(await ask(port, 'CLUSTER INFO'))) {
+      if (performance.now() > limit) throw new Error('the nodes do not form a cluster');
+      await sleep(50);
+    }
+  }
+  return {
+    nodes,
+    async dispose() {
+      await Promise.all(nodes.map((node) => node.dispose()));
+    },
+  };
+}
+
+const JOIN_LIMIT_MS = 60_000;
+
+function isWhole(info: string): boolean {
+  return info.includes('cluster_state:ok') && info.includes('cluster_known_nodes:3');
+}
+
 export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
+  return startNode(options, options.cluster === true ? 'one' : 'none');
+}
+
+/** `several`: its slots are given out by the caller. */
+async function startNode(
+  options: RedisOptions,
+  cluster: 'none' | 'one' | 'several',
+): Promise<RedisServer> {
   const folder = createWorkFolder('redis', null);
   const port = await freePort();
+  const busPort = cluster === 'none' ? null : await freePort();
   const data = join(folder.path, 'data');
   mkdirSync(data);
   const appendfsync = options.appendfsync ?? 'always';
@@ -34,20 +89,21 @@ export async function startRedis(options: RedisOptions = {}): Promise<RedisServe
     ...['--appendonly', appendfsync === 'no' ? 'no' : 'yes', '--appendfsync', appendfsync],
     ...['--maxmemory', options.maxmemory ?? '0'],
     ...['--maxmemory-policy', options.maxmemoryPolicy ?? 'noeviction'],
-    ...(options.cluster === true ? ['--cluster-enabled', 'yes'] : []),
+    ...(busPort === null ? [] : ['--cluster-enabled', 'yes', '--cluster-port', String(busPort)]),
   ];
   const server = serverProcess(folder, {
     name: 'redis',
-    program: locate('redis-server'),
+    program: locate(options.program ?? 'redis-server'),
     args,
     account: null,
     stopSignal: 'SIGTERM',
-    ready: () => (options.cluster === true ? clusterIsReady(port) : answers(port)),
+    ready: () => (cluster === 'one' ? clusterIsReady(port) : answers(port)),
   });
   await server.start();
   return Object.assign(server, {
     url: `redis://127.0.0.1:${port}`,
     port,
+    busPort,
     async dispose() {
       await server.stop();
       folder.remove();

@@ -16,17 +16,25 @@ export interface MemoryStoreOptions {
   readonly maxRecordBytes?: number;
 }
 
-/** Records in a `Map`: for tests, and for operations that need not be remembered beyond this process. */
+/** Records in maps: for tests, and for operations that need not be remembered beyond this process. */
 export function memoryStore(options: MemoryStoreOptions = {}): RecordStore {
   return new MemoryStore(options.maxRecordBytes ?? 2 * MIB);
 }
 
-type Kept = ScannedRecord;
+/** Its bytes are held as a string of them: the collector of garbage minds that far less than a buffer for each. */
+interface Kept {
+  readonly id: OperationId;
+  revision: Revision;
+  bytes: string;
+  state: RecordState;
+  dueAt: EpochMs | null;
+  watchers: Set<() => void> | null;
+}
 
 class MemoryStore implements RecordStore {
   readonly traits;
-  readonly #records = new Map<string, Kept>();
-  readonly #watchers = new Map<string, Set<() => void>>();
+  /** By scope, then by key. */
+  readonly #scopes = new Map<string, Map<string, Kept>>();
   readonly #count: Record<RecordState, number> = {
     pending: 0,
     committed: 0,
@@ -47,7 +55,7 @@ class MemoryStore implements RecordStore {
 
   async read(id: OperationId): Promise<StoredRecord | null> {
     this.#assertOpen();
-    return copyOf(this.#records.get(nameOf(id)));
+    return copyOf(this.#find(id));
   }
 
   async swap(
@@ -64,19 +72,22 @@ class MemoryStore implements RecordStore {
         { applied: 'no' },
       );
     }
-    const name = nameOf(id);
-    const current = this.#records.get(name);
+    const current = this.#find(id);
     if ((current?.revision ?? null) !== expected) return { won: false, current: copyOf(current) };
     const revision = ++this.#revision;
-    if (current) this.#remove(name, current);
-    if (next) {
-      const { state, dueAt } = next;
-      const { scope, key } = id;
-      const bytes = new Uint8Array(next.bytes);
-      this.#records.set(name, { id: { scope, key }, revision, bytes, state, dueAt });
-      this.#count[state]++;
+    if (next === null) {
+      if (current !== undefined) this.#remove(current);
+    } else if (current === undefined) {
+      this.#add(id, revision, next);
+    } else {
+      this.#count[current.state]--;
+      this.#count[next.state]++;
+      current.revision = revision;
+      current.bytes = textOf(next.bytes);
+      current.state = next.state;
+      current.dueAt = next.dueAt;
+      wake(current);
     }
-    this.#wake(name);
     return { won: true, revision };
   }
 
@@ -84,13 +95,16 @@ class MemoryStore implements RecordStore {
     this.#assertOpen();
     const { states, scope, dueBefore, limit } = query;
     let found = 0;
-    for (const record of this.#records.values()) {
-      if (found >= limit) return;
-      if (states && !states.includes(record.state)) continue;
-      if (scope !== undefined && record.id.scope !== scope) continue;
-      if (dueBefore !== undefined && !isDue(record, dueBefore)) continue;
-      found++;
-      yield { ...record, bytes: new Uint8Array(record.bytes) };
+    const wanted = scope === undefined ? this.#scopes.values() : [this.#scopes.get(scope) ?? []];
+    for (const keys of wanted) {
+      for (const record of keys.values()) {
+        if (found >= limit) return;
+        if (states && !states.includes(record.state)) continue;
+        if (dueBefore !== undefined && !isDue(record, dueBefore)) continue;
+        found++;
+        const { id, revision, state, dueAt } = record;
+        yield { id, revision, bytes: bytesOf(record.bytes), state, dueAt };
+      }
     }
   }
 
@@ -102,28 +116,27 @@ class MemoryStore implements RecordStore {
   async forgetDue(now: EpochMs, limit: number): Promise<number> {
     this.#assertOpen();
     let forgotten = 0;
-    for (const [name, record] of this.#records) {
-      if (forgotten >= limit) break;
-      const isSettled = record.state === 'committed' || record.state === 'rejected';
-      if (!isSettled || !isDue(record, now)) continue;
-      this.#remove(name, record);
-      this.#wake(name);
-      forgotten++;
+    for (const keys of this.#scopes.values()) {
+      for (const record of keys.values()) {
+        if (forgotten >= limit) return forgotten;
+        const isSettled = record.state === 'committed' || record.state === 'rejected';
+        if (!isSettled || !isDue(record, now)) continue;
+        this.#remove(record);
+        forgotten++;
+      }
     }
     return forgotten;
   }
 
   changed(id: OperationId, seen: Revision, signal: AbortSignal): Promise<void> {
-    const name = nameOf(id);
-    if (signal.aborted || this.#isClosed) return Promise.resolve();
-    if (this.#records.get(name)?.revision !== seen) return Promise.resolve();
+    const record = this.#find(id);
+    if (signal.aborted || record?.revision !== seen) return Promise.resolve();
     return new Promise((resolve) => {
-      const watchers = this.#watchers.get(name) ?? new Set();
-      this.#watchers.set(name, watchers);
+      const watchers = record.watchers ?? new Set();
+      record.watchers = watchers;
       const settle = () => {
         signal.removeEventListener('abort', settle);
         watchers.delete(settle);
-        if (watchers.size === 0) this.#watchers.delete(name);
         resolve();
       };
       watchers.add(settle);
@@ -133,17 +146,33 @@ class MemoryStore implements RecordStore {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const name of [...this.#watchers.keys()]) this.#wake(name);
-    this.#records.clear();
+    for (const keys of this.#scopes.values()) for (const record of keys.values()) wake(record);
+    this.#scopes.clear();
   }
 
-  #remove(name: string, record: Kept): void {
-    this.#records.delete(name);
+  #find({ scope, key }: OperationId): Kept | undefined {
+    return this.#scopes.get(scope)?.get(key);
+  }
+
+  #add({ scope, key }: OperationId, revision: Revision, next: NextRecord): void {
+    let keys = this.#scopes.get(scope);
+    if (keys === undefined) {
+      keys = new Map();
+      this.#scopes.set(scope, keys);
+    }
+    const { state, dueAt } = next;
+    const bytes = textOf(next.bytes);
+    keys.set(key, { id: { scope, key }, revision, bytes, state, dueAt, watchers: null });
+    this.#count[state]++;
+  }
+
+  #remove(record: Kept): void {
+    const { scope, key } = record.id;
+    const keys = this.#scopes.get(scope)!;
+    keys.delete(key);
+    if (keys.size === 0) this.#scopes.delete(scope);
     this.#count[record.state]--;
-  }
-
-  #wake(name: string): void {
-    for (const settle of [...(this.#watchers.get(name) ?? [])]) settle();
+    wake(record);
   }
 
   #assertOpen(): void {
@@ -154,16 +183,24 @@ class MemoryStore implements RecordStore {
   }
 }
 
-/** The length keeps ("a", "b:c") and ("a:b", "c") apart, whatever the separator. */
-function nameOf({ scope, key }: OperationId): string {
-  return `${scope.length}:${scope}${key}`;
+function wake({ watchers }: Kept): void {
+  if (watchers !== null) for (const settle of [...watchers]) settle();
 }
 
 function isDue(record: Kept, now: EpochMs): boolean {
   return record.dueAt !== null && record.dueAt <= now;
 }
 
-/** What callers get is theirs: changing it must not change what is stored. */
 function copyOf(record: Kept | undefined): StoredRecord | null {
-  return record ? { revision: record.revision, bytes: new Uint8Array(record.bytes) } : null;
+  return record ? { revision: record.revision, bytes: bytesOf(record.bytes) } : null;
+}
+
+/** Latin-1 has a character for every byte. */
+function textOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
+}
+
+function bytesOf(text: string): Uint8Array {
+  const { buffer, byteOffset, length } = Buffer.from(text, 'latin1');
+  return new Uint8Array(buffer, byteOffset, length);
 }

@@ -4,8 +4,6 @@ import type { RedisLink } from './redis-link.ts';
 
 export interface DurabilityProof {
   readonly durability: Durability;
-  /** Whether one command may only name keys of one hash slot. */
-  readonly cluster: boolean;
   readonly findings: readonly StoreFinding[];
 }
 
@@ -17,15 +15,27 @@ const ADVICE = {
     'replication is asynchronous: a failover can lose acknowledged claims, which is best effort, not at most once',
 } as const;
 
-/** Asks the server for the settings that decide what an acknowledged write is worth. */
-export async function proveDurability(link: RedisLink): Promise<DurabilityProof> {
+/** Asks the servers for the settings that decide what an acknowledged write is worth: the weakest of them counts. */
+export async function proveDurability(links: readonly RedisLink[]): Promise<DurabilityProof> {
+  const proofs = await Promise.all(links.map(proveOne));
+  const weakest = proofs.find(({ durability }) => durability === 'none') ?? proofs[0];
+  if (weakest === undefined) throw new Error('there is no server to ask');
+  const findings = proofs.flatMap((proof) => proof.findings);
+  const limiting = (setting: string) =>
+    findings.find((one) => one.setting === setting && one.limits);
+  return {
+    durability: weakest.durability,
+    findings: weakest.findings.map((one) => limiting(one.setting) ?? one),
+  };
+}
+
+async function proveOne(link: RedisLink): Promise<DurabilityProof> {
   const settings = await readSettings(link);
   const info = text(await link.call('INFO', 'replication'));
-  const cluster = text(await link.call('INFO', 'cluster')).includes('cluster_enabled:1');
   if (settings === null) {
     const says = 'CONFIG GET is not allowed here, so nothing is proven; allow it for this user';
     const finding = { setting: 'CONFIG GET', value: 'refused', limits: true, says };
-    return { durability: 'none', cluster, findings: [finding] };
+    return { durability: 'none', findings: [finding] };
   }
   const appendonly = settings.get('appendonly') ?? 'no';
   const appendfsync = settings.get('appendfsync') ?? 'no';
@@ -39,7 +49,7 @@ export async function proveDurability(link: RedisLink): Promise<DurabilityProof>
     finding('connected_slaves', String(replicas), replicas > 0, ADVICE.replicas),
   ];
   const onDisk = appendonly === 'yes' && appendfsync === 'always' && !evicts;
-  return { durability: onDisk ? 'machine' : 'none', cluster, findings };
+  return { durability: onDisk ? 'machine' : 'none', findings };
 }
 
 function finding(setting: string, value: string, limits: boolean, advice: string): StoreFinding {

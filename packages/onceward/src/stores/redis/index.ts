@@ -3,19 +3,32 @@ import { type DurationMs, SECOND } from '../../engine/units.ts';
 import { type Durability, requireDurability } from '../durability.ts';
 import { Waiters } from '../waiters.ts';
 import { proveDurability } from './durability-proof.ts';
-import { connectionsLike, type RedisClient } from './redis-driver.ts';
+import { RedisCluster } from './redis-cluster.ts';
+import {
+  type ConnectionPattern,
+  connectionPattern,
+  type OpenConnection,
+  type RedisClient,
+} from './redis-driver.ts';
 import { RedisLink } from './redis-link.ts';
+import { type RedisServers, singleServer } from './redis-servers.ts';
 import { RedisStore } from './redis-store.ts';
 import { SWAP } from './swap.lua.ts';
 
 export type { Durability, StoreFinding } from '../durability.ts';
-export type { IoRedisClient, NodeRedisClient, RedisClient } from './redis-driver.ts';
+export type {
+  IoRedisClient,
+  IoRedisCluster,
+  NodeRedisClient,
+  NodeRedisCluster,
+  RedisClient,
+} from './redis-driver.ts';
 export type { RedisStore } from './redis-store.ts';
 
 export interface RedisStoreOptions {
   /**
-   * A client of `@redis/client`, `redis` or `ioredis` for one server. The store opens connections of its own with
-   * the same settings, because it must not share a queue that sends commands after their callers have left.
+   * A client of `@redis/client`, `redis` or `ioredis`, for one server or for a cluster. The store opens connections of
+   * its own with the same settings, because it must not share a queue that sends commands after their callers have left.
    */
   readonly client: RedisClient;
   /** What every key begins with. */
@@ -43,27 +56,48 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<RedisS
   const prefix = options.prefix ?? 'onceward:';
   if (/[{}]/.test(prefix)) throw invalid(`prefix is ${prefix}; it must not hold braces`);
 
-  const open = connectionsLike(options.client, timeoutMs);
+  const pattern = await connectionPattern(options.client, timeoutMs).catch(unreachable);
+  const { servers, openAny } = await connectServers(pattern, timeoutMs);
   const waiters = new Waiters();
-  const link = await RedisLink.connect(open, timeoutMs);
   let subscriptions: RedisLink | null = null;
   try {
-    await checkVersion(link);
-    const proof = await proveDurability(link);
+    const masters = await servers.masters();
+    await Promise.all(masters.map(checkVersion));
+    const proof = await proveDurability(masters);
     requireDurability('redis', options.durability, proof.durability, proof.findings);
-    await link.call('SCRIPT', 'LOAD', SWAP);
+    await Promise.all(masters.map((link) => link.call('SCRIPT', 'LOAD', SWAP)));
     if (options.notifications !== false) {
-      subscriptions = await RedisLink.connect(open, timeoutMs, {
+      subscriptions = await RedisLink.connect(openAny, timeoutMs, {
         // What changed while there was no connection was not heard: everyone looks again.
         connected: () => waiters.wakeAll(),
         message: (key) => waiters.wake(key),
       });
     }
-    return new RedisStore({ link, subscriptions, waiters, prefix, timeoutMs, proof });
+    return new RedisStore({ servers, subscriptions, waiters, prefix, timeoutMs, proof });
   } catch (error) {
-    link.close();
+    servers.close();
     throw error;
   }
+}
+
+async function connectServers(
+  { nodes, openTo }: ConnectionPattern,
+  timeoutMs: DurationMs,
+): Promise<{ servers: RedisServers; openAny: OpenConnection }> {
+  if (nodes !== null) {
+    const cluster = await RedisCluster.connect(openTo, nodes, timeoutMs);
+    return { servers: cluster, openAny: cluster.openAny };
+  }
+  const open = openTo(null);
+  const link = await RedisLink.connect(open, timeoutMs);
+  // A node of a cluster refuses what crosses slots, also to a client that knows no other.
+  const clustered = String(await link.call('INFO', 'cluster')).includes('cluster_enabled:1');
+  return { servers: singleServer(link, clustered), openAny: open };
+}
+
+function unreachable(cause: unknown): never {
+  const message = `the nodes of the cluster cannot be reached: ${(cause as Error).message}`;
+  throw new StoreError('ONCE_STORE_UNAVAILABLE', message, { cause, applied: 'no' });
 }
 
 async function checkVersion(link: RedisLink): Promise<void> {

@@ -2,6 +2,7 @@ import type { RecordState } from '../../engine/record.ts';
 import type { ScannedRecord, ScanQuery, StoreCount } from '../../engine/record-store.ts';
 import type { Reply } from './redis-driver.ts';
 import type { RedisLink } from './redis-link.ts';
+import type { RedisServers } from './redis-servers.ts';
 import { decodeValue, HEAD_BYTES, idOf, patternOf, type StoredValue } from './stored-value.ts';
 
 /** How many keys one SCAN looks at: well under a millisecond of the server's time. */
@@ -12,14 +13,14 @@ const PAGE = '250';
  * while only the sweeper and the console ever scan, and settled records leave on their own.
  */
 export async function* scanRecords(
-  link: RedisLink,
+  servers: RedisServers,
   prefix: string,
   query: ScanQuery,
 ): AsyncGenerator<ScannedRecord> {
   if (query.limit <= 0) return;
   // SCAN may show a key twice while the table grows.
   const given = new Set<string>();
-  for await (const heads of scanHeads(link, prefix, query.scope)) {
+  for await (const [link, heads] of scanHeads(servers, prefix, query.scope)) {
     const wanted = heads.filter(([key, head]) => !given.has(key) && fits(head, query));
     const values = await Promise.all(wanted.map(([key]) => link.call('GET', key)));
     for (const [at, reply] of values.entries()) {
@@ -35,25 +36,37 @@ export async function* scanRecords(
   }
 }
 
-export async function countRecords(link: RedisLink, prefix: string): Promise<StoreCount> {
+export async function countRecords(servers: RedisServers, prefix: string): Promise<StoreCount> {
   const counts: Record<RecordState, number> = {
     pending: 0,
     committed: 0,
     rejected: 0,
     in_doubt: 0,
   };
-  for await (const heads of scanHeads(link, prefix, undefined)) {
+  for await (const [, heads] of scanHeads(servers, prefix, undefined)) {
     for (const [, head] of heads) if (head.state !== null) counts[head.state] += 1;
   }
   return counts;
 }
 
-/** Keys with what stands before their bytes, page by page. */
+/** Keys with what stands before their bytes, server by server and page by page. */
 async function* scanHeads(
+  servers: RedisServers,
+  prefix: string,
+  scope: string | undefined,
+): AsyncGenerator<[link: RedisLink, heads: Head[]]> {
+  for (const link of await servers.masters()) {
+    for await (const heads of scanHeadsOf(link, prefix, scope)) yield [link, heads];
+  }
+}
+
+type Head = [key: string, head: StoredValue];
+
+async function* scanHeadsOf(
   link: RedisLink,
   prefix: string,
   scope: string | undefined,
-): AsyncGenerator<[key: string, head: StoredValue][]> {
+): AsyncGenerator<Head[]> {
   const pattern = patternOf(prefix, scope);
   let cursor = '0';
   do {
@@ -65,7 +78,7 @@ async function* scanHeads(
     // A key that left between the two commands has an empty head.
     yield heads.flatMap((head, at) =>
       Buffer.isBuffer(head) && head.length > 0
-        ? [[keys[at] as string, decodeValue(head)] as [string, StoredValue]]
+        ? [[keys[at] as string, decodeValue(head)] as Head]
         : [],
     );
   } while (cursor !== '0');

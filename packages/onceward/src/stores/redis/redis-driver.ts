@@ -22,7 +22,40 @@ export interface IoRedisClient {
   disconnect(): void;
 }
 
-export type RedisClient = NodeRedisClient | IoRedisClient;
+/** The slice of a cluster of `@redis/client`. */
+export interface NodeRedisCluster {
+  readonly isOpen: boolean;
+  readonly masters: readonly NodeRedisMaster[];
+  connect(): Promise<unknown>;
+  // A method, so that a driver's narrower parameter is accepted.
+  nodeClient(node: NodeRedisMaster): Promise<NodeRedisClient> | NodeRedisClient;
+  destroy(): void;
+}
+
+export interface NodeRedisMaster {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The slice of a `Cluster` of `ioredis`. */
+export interface IoRedisCluster {
+  readonly isCluster: boolean;
+  readonly status: string;
+  connect(): Promise<unknown>;
+  nodes(role: 'master'): readonly IoRedisNode[];
+  once(event: string, listener: (...args: unknown[]) => void): unknown;
+}
+
+interface IoRedisNode extends IoRedisClient {
+  readonly options: { readonly host?: string | undefined; readonly port?: number | undefined };
+}
+
+export type RedisClient = NodeRedisClient | IoRedisClient | NodeRedisCluster | IoRedisCluster;
+
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
 
 /** A reply with strings as bytes. Among several replies, an error is one that was refused. */
 export type Reply = Buffer | number | null | Error | readonly Reply[];
@@ -46,11 +79,58 @@ export interface ConnectionEvents {
 
 export type OpenConnection = (events: ConnectionEvents) => Promise<RedisConnection>;
 
-/** Connections like the one of the client that was given, but with the queues and retries turned off. */
-export function connectionsLike(client: RedisClient, connectTimeoutMs: number): OpenConnection {
-  return 'callBuffer' in client
-    ? (events) => openIoRedis(client, connectTimeoutMs, events)
-    : (events) => openNodeRedis(client, connectTimeoutMs, events);
+/** What a client is a pattern for: connections like its own, and, for a cluster, to any of the nodes. */
+export interface ConnectionPattern {
+  /** Where a cluster's nodes were when we asked; `null` for a client of one server. */
+  readonly nodes: readonly Address[] | null;
+  openTo(address: Address | null): OpenConnection;
+}
+
+/** Connections have the settings of the client that was given, but with its queues and retries turned off. */
+export async function connectionPattern(
+  client: RedisClient,
+  connectTimeoutMs: number,
+): Promise<ConnectionPattern> {
+  if ('masters' in client) return patternOfNodeCluster(client, connectTimeoutMs);
+  if ('nodes' in client) return patternOfIoCluster(client, connectTimeoutMs);
+  return { nodes: null, openTo: opener(client, connectTimeoutMs) };
+}
+
+function opener(client: NodeRedisClient | IoRedisClient, timeoutMs: number) {
+  return (address: Address | null): OpenConnection =>
+    'callBuffer' in client
+      ? (events) => openIoRedis(client, address, timeoutMs, events)
+      : (events) => openNodeRedis(client, address, timeoutMs, events);
+}
+
+async function patternOfNodeCluster(
+  cluster: NodeRedisCluster,
+  timeoutMs: number,
+): Promise<ConnectionPattern> {
+  const opened = !cluster.isOpen;
+  if (opened) await within(timeoutMs, cluster.connect(), () => cluster.destroy());
+  const nodes = cluster.masters.map(({ host, port }) => ({ host, port }));
+  const like = await cluster.nodeClient(cluster.masters[0] as NodeRedisMaster);
+  const pattern = { nodes, openTo: opener(like, timeoutMs) };
+  if (opened) cluster.destroy();
+  return pattern;
+}
+
+async function patternOfIoCluster(
+  cluster: IoRedisCluster,
+  timeoutMs: number,
+): Promise<ConnectionPattern> {
+  if (cluster.status === 'wait') await within(timeoutMs, cluster.connect(), () => {});
+  else if (cluster.status !== 'ready') {
+    const ready = new Promise((resolve) => cluster.once('ready', resolve));
+    await within(timeoutMs, ready, () => {});
+  }
+  const masters = cluster.nodes('master');
+  const nodes = masters.map(({ options: { host = '127.0.0.1', port = 6_379 } }) => ({
+    host,
+    port,
+  }));
+  return { nodes, openTo: opener(masters[0] as IoRedisNode, timeoutMs) };
 }
 
 /** Blob and simple strings as bytes, by their tags in the protocol. */
@@ -58,12 +138,13 @@ const AS_BYTES = { typeMapping: { 36: Buffer, 43: Buffer } };
 
 async function openNodeRedis(
   like: NodeRedisClient,
+  address: Address | null,
   connectTimeout: number,
   events: ConnectionEvents,
 ): Promise<RedisConnection> {
   const client = like.duplicate({
     disableOfflineQueue: true,
-    socket: { ...like.options?.socket, reconnectStrategy: false, connectTimeout },
+    socket: { ...like.options?.socket, ...address, reconnectStrategy: false, connectTimeout },
   });
   // Errors also reject the calls they concern; without a listener they would end the process.
   client.on('error', () => events.closed());
@@ -95,10 +176,12 @@ async function openNodeRedis(
 
 async function openIoRedis(
   like: IoRedisClient,
+  address: Address | null,
   connectTimeout: number,
   events: ConnectionEvents,
 ): Promise<RedisConnection> {
   const client = like.duplicate({
+    ...address,
     lazyConnect: true,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,

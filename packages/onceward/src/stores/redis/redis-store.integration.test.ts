@@ -1,21 +1,28 @@
 import { createClient } from '@redis/client';
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll } from 'vitest';
-import { type RedisServer, startRedis } from '../../../../../scripts/services/index.ts';
+import { afterAll, beforeAll, describe, it } from 'vitest';
+import { canLocate, type RedisServer, startRedis } from '../../../../../scripts/services/index.ts';
 import type { RecordStore } from '../../engine/record-store.ts';
 import { storeSuite } from '../../testing/store-suite.ts';
 import { openRedisStore, type RedisClient } from './index.ts';
 
 let server: RedisServer;
 let cluster: RedisServer;
+let valkey: RedisServer | null = null;
+
+const hasValkey = canLocate('valkey-server');
 
 beforeAll(async () => {
   server = await startRedis({ appendfsync: 'always' });
   cluster = await startRedis({ appendfsync: 'always', cluster: true });
-});
+  if (hasValkey) {
+    valkey = await startRedis({ appendfsync: 'always', program: 'valkey-server' });
+  }
+}, 120_000);
 afterAll(async () => {
   await server.dispose();
   await cluster.dispose();
+  await valkey?.dispose();
 });
 
 let stores = 0;
@@ -56,3 +63,12 @@ const ioRedis = (port: number) => new Redis(port, '127.0.0.1', { lazyConnect: tr
 suiteOn('redis through @redis/client', () => server, nodeRedis);
 suiteOn('redis through ioredis', () => server, ioRedis);
 suiteOn('redis in cluster mode', () => cluster, nodeRedis);
+
+if (hasValkey) {
+  suiteOn('valkey through @redis/client', () => valkey as RedisServer, nodeRedis);
+  suiteOn('valkey through ioredis', () => valkey as RedisServer, ioRedis);
+} else {
+  describe('store laws: valkey', () => {
+    it.skip('skipped: valkey-server is neither here nor in the package sources of this machine');
+  });
+}

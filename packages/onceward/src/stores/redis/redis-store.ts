@@ -20,6 +20,7 @@ import type { DurabilityProof } from './durability-proof.ts';
 import { countRecords, scanRecords } from './record-scan.ts';
 import type { Reply } from './redis-driver.ts';
 import type { RedisLink } from './redis-link.ts';
+import type { RedisServers } from './redis-servers.ts';
 import { RESERVE_REVISIONS } from './reserve-revisions.lua.ts';
 import { RevisionSource } from './revision-source.ts';
 import { decodeValue, encodeHead, encodeValue, keyOf, type StoredValue } from './stored-value.ts';
@@ -49,7 +50,7 @@ const SWAPPING = scriptOf(SWAP);
 const AWAITING = scriptOf(AWAIT);
 
 export interface RedisStoreParts {
-  readonly link: RedisLink;
+  readonly servers: RedisServers;
   /** Subscriptions need a connection of their own. */
   readonly subscriptions: RedisLink | null;
   readonly waiters: Waiters;
@@ -65,7 +66,7 @@ export class RedisStore implements RecordStore {
   /** Absent without notifications: waiters then poll at a pace of their own. */
   readonly changed?: NonNullable<RecordStore['changed']>;
   readonly #parts: RedisStoreParts;
-  readonly #link: RedisLink;
+  readonly #servers: RedisServers;
   readonly #revisions: RevisionSource;
   readonly #swaps: SwapBatches;
 
@@ -82,21 +83,24 @@ export class RedisStore implements RecordStore {
     if (subscriptions !== null) {
       this.changed = (id, seen, signal) => this.#awaitChange(subscriptions, id, seen, signal);
     }
-    this.#link = parts.link;
+    this.#servers = parts.servers;
     this.#swaps = new SwapBatches({
-      maxBatch: parts.proof.cluster ? 1 : MAX_BATCH,
+      maxBatch: parts.servers.clustered ? 1 : MAX_BATCH,
       timeoutMs: parts.timeoutMs,
       run: (keys, args) => this.#runScript(SWAPPING, keys, args),
     });
     this.#revisions = new RevisionSource(async (count) => {
       const key = `${parts.prefix}revisions`;
-      return Number(await parts.link.call('EVAL', RESERVE_REVISIONS, '1', key, String(count)));
+      return Number(
+        await parts.servers.run(key, 'EVAL', RESERVE_REVISIONS, '1', key, String(count)),
+      );
     });
   }
 
   async read(id: OperationId): Promise<StoredRecord | null> {
     requireStorable(id);
-    return recordIn(valueIn(await this.#link.call('GET', keyOf(this.#parts.prefix, id))));
+    const key = keyOf(this.#parts.prefix, id);
+    return recordIn(valueIn(await this.#servers.run(key, 'GET', key)));
   }
 
   async swap(
@@ -112,15 +116,15 @@ export class RedisStore implements RecordStore {
   }
 
   scan(query: ScanQuery): AsyncIterable<ScannedRecord> {
-    return scanRecords(this.#link, this.#parts.prefix, query);
+    return scanRecords(this.#servers, this.#parts.prefix, query);
   }
 
   count(): Promise<StoreCount> {
-    return countRecords(this.#link, this.#parts.prefix);
+    return countRecords(this.#servers, this.#parts.prefix);
   }
 
   async close(): Promise<void> {
-    this.#link.close();
+    this.#servers.close();
     this.#parts.subscriptions?.close();
     this.#parts.waiters.wakeAll();
   }
@@ -157,8 +161,8 @@ export class RedisStore implements RecordStore {
     const lifetime = lifetimeOf(next);
     const found = valueIn(
       lifetime === null
-        ? await this.#link.call('SET', key, value, 'NX', 'GET')
-        : await this.#link.call('SET', key, value, 'NX', 'GET', 'PX', String(lifetime)),
+        ? await this.#servers.run(key, 'SET', key, value, 'NX', 'GET')
+        : await this.#servers.run(key, 'SET', key, value, 'NX', 'GET', 'PX', String(lifetime)),
     );
     if (found === null || found.revision === revision) return { won: true, revision };
     if (found.state !== null) return { won: false, current: recordIn(found) };
@@ -191,13 +195,14 @@ export class RedisStore implements RecordStore {
     keys: readonly string[],
     args: readonly (string | Buffer)[],
   ): Promise<Reply> {
+    const key = keys[0] as string;
     const rest = [String(keys.length), ...keys, ...args];
     try {
-      return await this.#link.call('EVALSHA', sha, ...rest);
+      return await this.#servers.run(key, 'EVALSHA', sha, ...rest);
     } catch (error) {
       // A server that restarted has forgotten the script; sending it whole also loads it.
       if (!(error instanceof StoreError) || !error.message.includes('NOSCRIPT')) throw error;
-      return this.#link.call('EVAL', text, ...rest);
+      return this.#servers.run(key, 'EVAL', text, ...rest);
     }
   }
 

@@ -1,0 +1,163 @@
+import { StoreError } from '../../engine/errors.ts';
+import type { DurationMs } from '../../engine/units.ts';
+import { SLOTS, slotOf } from './hash-slot.ts';
+import type { Address, OpenConnection, Reply } from './redis-driver.ts';
+import { RedisLink } from './redis-link.ts';
+import type { RedisServers } from './redis-servers.ts';
+
+/** How often one call is sent on to another node before it is given up. */
+const MAX_REDIRECTIONS = 5;
+/** Between two looks at who holds what, while nodes are out of reach. */
+const LOOK_PAUSE_MS: DurationMs = 200;
+const REDIRECTION = /Redis refused: (MOVED|ASK) (\d+) (\S*):(\d+)/;
+
+/**
+ * The nodes of a cluster, each behind a link of its own. Commands go to the node that holds the slot of their key; a node
+ * that does not hold it any more says so without having done anything, and the command goes where it points.
+ */
+export class RedisCluster implements RedisServers {
+  readonly clustered = true;
+  readonly #openTo: (address: Address) => OpenConnection;
+  readonly #timeoutMs: DurationMs;
+  readonly #links = new Map<string, Promise<RedisLink>>();
+  /** The name of the node that holds each slot. */
+  readonly #holders: string[] = new Array<string>(SLOTS).fill('');
+  #looking: Promise<void> | null = null;
+  #lookedAt = 0;
+  #closed = false;
+
+  private constructor(openTo: (address: Address) => OpenConnection, timeoutMs: DurationMs) {
+    this.#openTo = openTo;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  static async connect(
+    openTo: (address: Address) => OpenConnection,
+    seeds: readonly Address[],
+    timeoutMs: DurationMs,
+  ): Promise<RedisCluster> {
+    const cluster = new RedisCluster(openTo, timeoutMs);
+    try {
+      await cluster.#look(seeds.map(nameOf));
+    } catch (error) {
+      cluster.close();
+      throw error;
+    }
+    return cluster;
+  }
+
+  async run(key: string, command: string, ...args: (string | Buffer)[]): Promise<Reply> {
+    const slot = slotOf(key);
+    const giveUpAt = performance.now() + this.#timeoutMs;
+    let name = this.#holders[slot] as string;
+    let asking = false;
+    for (let hops = 0; ; hops += 1) {
+      try {
+        const link = await this.#linkTo(name);
+        // Sent together, so that nothing of another call comes between the two.
+        const asked = asking ? link.call('ASKING') : null;
+        const reply = link.call(command, ...args);
+        await asked;
+        return await reply;
+      } catch (error) {
+        const redirection = REDIRECTION.exec((error as Error).message);
+        if (redirection === null) {
+          this.#lookLater();
+          throw error;
+        }
+        if (hops === MAX_REDIRECTIONS || performance.now() > giveUpAt) throw error;
+        const host = redirection[3] === '' ? addressOf(name).host : (redirection[3] as string);
+        name = nameOf({ host, port: Number(redirection[4]) });
+        asking = redirection[1] === 'ASK';
+        if (!asking) this.#holders[slot] = name;
+      }
+    }
+  }
+
+  async masters(): Promise<readonly RedisLink[]> {
+    return Promise.all(this.#names().map((name) => this.#linkTo(name)));
+  }
+
+  /** Any node that is known, another one each time: messages of pub/sub reach all of them. */
+  readonly openAny: OpenConnection = (events) => {
+    const names = this.#names();
+    const name = names[Math.floor(Math.random() * names.length)] as string;
+    return this.#openTo(addressOf(name))(events);
+  };
+
+  close(): void {
+    this.#closed = true;
+    for (const opening of this.#links.values()) {
+      opening.then(
+        (link) => link.close(),
+        () => {},
+      );
+    }
+    this.#links.clear();
+  }
+
+  #names(): string[] {
+    return [...new Set(this.#holders)].filter((name) => name !== '');
+  }
+
+  #linkTo(name: string): Promise<RedisLink> {
+    if (this.#closed) return Promise.reject(unavailable('the store is closed'));
+    if (name === '') return Promise.reject(unavailable('no node of the cluster holds the slot'));
+    let opening = this.#links.get(name);
+    if (opening === undefined) {
+      opening = RedisLink.connect(this.#openTo(addressOf(name)), this.#timeoutMs);
+      this.#links.set(name, opening);
+      // The next call tries again.
+      opening.catch(() => this.#links.delete(name));
+    }
+    return opening;
+  }
+
+  #lookLater(): void {
+    if (this.#closed || performance.now() - this.#lookedAt < LOOK_PAUSE_MS) return;
+    this.#looking ??= this.#look([...this.#names(), ...this.#links.keys()])
+      .catch(() => {})
+      .finally(() => {
+        this.#looking = null;
+      });
+  }
+
+  /** Asks one node after the other who holds what, until one answers. */
+  async #look(names: readonly string[]): Promise<void> {
+    this.#lookedAt = performance.now();
+    let failure: unknown = unavailable('no node of the cluster is known');
+    for (const name of new Set(names)) {
+      try {
+        const link = await this.#linkTo(name);
+        const ranges = (await link.call('CLUSTER', 'SLOTS')) as Reply[][];
+        if (ranges.length === 0) throw unavailable('the cluster has given out no slots');
+        for (const [first, last, master] of ranges) {
+          const [host, port] = master as Reply[];
+          const at = String(host ?? '') || addressOf(name).host;
+          this.#holders.fill(
+            nameOf({ host: at, port: Number(port) }),
+            Number(first),
+            Number(last) + 1,
+          );
+        }
+        return;
+      } catch (error) {
+        failure = error;
+      }
+    }
+    throw failure;
+  }
+}
+
+function nameOf({ host, port }: Address): string {
+  return `${host}:${port}`;
+}
+
+function addressOf(name: string): Address {
+  const colon = name.lastIndexOf(':');
+  return { host: name.slice(0, colon), port: Number(name.slice(colon + 1)) };
+}
+
+function unavailable(message: string): StoreError {
+  return new StoreError('ONCE_STORE_UNAVAILABLE', message, { applied: 'no' });
+}
