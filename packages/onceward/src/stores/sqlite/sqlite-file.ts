@@ -36,7 +36,8 @@ export class SqliteFile implements SqliteCalls {
     this.#database = database;
     if (ours) {
       for (const pragma of ['journal_mode = wal', 'synchronous = full', 'fullfsync = on']) {
-        database.prepare(`pragma ${pragma}`).all();
+        // Not as a statement: drivers differ in which of these return a row, and some refuse to be asked for none.
+        database.exec(`pragma ${pragma}`);
       }
     }
     this.#inTransaction(() => database.exec(SCHEMA));
