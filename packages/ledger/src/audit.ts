@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import { type Block, hashHeader, NO_BLOCK, transactionsRoot } from './blocks/block.ts';
 import type { BlockBook } from './blocks/block-book.ts';
 import type { Checkpointer } from './checkpointer.ts';
@@ -47,22 +48,36 @@ export interface RecoveredTransaction {
 
 export type Progress = (done: number, total: number) => void;
 
-/** Long work lets others run this often. */
-const SLICE_MS = 10;
+/** Long work lets others run this often, and, while there is something to write, for this long. */
+const SLICE_MS = 3;
+const PAUSE_MS = 6;
+const SUMMED_AT_ONCE = 1_000;
+/** Blocks between two reports of progress. */
+const TOLD_EVERY = 100;
 /** Batches before a restart that may have been committed and not answered. */
 const RECOVERY_BATCHES = 8;
+
+export interface AuditParts {
+  readonly book: BlockBook;
+  readonly home: LedgerHome;
+  readonly checkpointer: Checkpointer;
+  readonly pipeline: { readonly inFlight: number };
+  readonly opening: { readonly barrier: number };
+}
 
 export class Audit {
   readonly #book: BlockBook;
   readonly #home: LedgerHome;
   readonly #checkpointer: Checkpointer;
   readonly #barrier: number;
+  readonly #isBusy: () => boolean;
 
-  constructor(book: BlockBook, home: LedgerHome, checkpointer: Checkpointer, barrier: number) {
+  constructor({ book, home, checkpointer, pipeline, opening }: AuditParts) {
     this.#book = book;
     this.#home = home;
     this.#checkpointer = checkpointer;
-    this.#barrier = barrier;
+    this.#barrier = opening.barrier;
+    this.#isBusy = () => pipeline.inFlight > 0;
   }
 
   /**
@@ -88,12 +103,20 @@ export class Audit {
   }
 
   /** Walks the chain from the first block that is kept to the tip as of now. */
-  async verify(progress: Progress = () => {}): Promise<ChainReport> {
+  verify(progress: Progress = () => {}): Promise<ChainReport> {
+    return this.#inSlices(this.#checkChain(progress));
+  }
+
+  *#checkChain(progress: Progress): Generator<void, ChainReport> {
     const { first, tipHeight: last } = this.#book;
     let before: Block | undefined;
     let transactions = 0;
-    let sliceEnd = performance.now() + SLICE_MS;
     for (let height = first; height <= last; height += 1) {
+      if (height < this.#book.first) {
+        // Dropped while others ran.
+        height = this.#book.first;
+        before = undefined;
+      }
       const block = this.#book.block(height);
       const problem = findProblem(height, block, before);
       if (problem !== null || block === undefined) {
@@ -101,10 +124,8 @@ export class Audit {
       }
       transactions += block.texts.length;
       before = block;
-      if (performance.now() < sliceEnd) continue;
-      progress(height - first + 1, last - first + 1);
-      await new Promise((resolve) => setImmediate(resolve));
-      sliceEnd = performance.now() + SLICE_MS;
+      if (height % TOLD_EVERY === 0) progress(height - first + 1, last - first + 1);
+      yield;
     }
     progress(last - first + 1, last - first + 1);
     return { ok: true, first, last, transactions, problem: null };
@@ -114,19 +135,29 @@ export class Audit {
   async integrity(progress: Progress = () => {}): Promise<IntegrityReport> {
     const chain = await this.verify(progress);
     await this.#checkpointer.run();
-    const state = await this.#checkpointer.exclusively(async () => this.#checkState());
+    const state = await this.#checkpointer.exclusively(() => this.#inSlices(this.#checkState()));
     return { ok: chain.ok && state.ok, chain, state };
   }
 
-  #checkState(): StateReport {
+  async #inSlices<T>(work: Generator<void, T>): Promise<T> {
+    let sliceEnd = performance.now() + SLICE_MS;
+    for (let step = work.next(); ; step = work.next()) {
+      if (step.done === true) return step.value;
+      if (performance.now() < sliceEnd) continue;
+      await (this.#isBusy() ? pause(PAUSE_MS) : nextTurn());
+      sliceEnd = performance.now() + SLICE_MS;
+    }
+  }
+
+  *#checkState(): Generator<void, StateReport> {
     const meta = this.#home.meta();
     if (meta === undefined)
       return { ok: false, height: 0, assets: [], problem: 'nothing is saved' };
     const { height, accountCount } = meta;
     const accounts = new AccountTable();
-    const top = toHex(accounts.restore(this.#home.accountPages(), accountCount));
+    const top = toHex(yield* accounts.restoring(this.#home.accountPages(), accountCount));
     const rows = RowTable.load(NO_SOURCE, this.#home.rowPages());
-    const assets = sumBalances(accounts);
+    const assets = yield* sumBalances(accounts);
     const isSameRoot =
       combineRoots(accountCount, top, rows.root) === this.#book.block(height)?.header.state;
     const unbalanced = assets.find(({ sum }) => sum !== 0n);
@@ -144,9 +175,10 @@ export class Audit {
 
 const NO_SOURCE = { readPage: () => undefined };
 
-function sumBalances(accounts: AccountTable): StateReport['assets'] {
+function* sumBalances(accounts: AccountTable): Generator<void, StateReport['assets']> {
   const sums = new Map<string, { accounts: number; sum: bigint }>();
-  for (const { asset, balance } of accounts.all()) {
+  for (const { asset, balance, number } of accounts.all()) {
+    if (number % SUMMED_AT_ONCE === 0) yield;
     const entry = sums.get(asset) ?? { accounts: 0, sum: 0n };
     sums.set(asset, { accounts: entry.accounts + 1, sum: entry.sum + balance });
   }

@@ -130,8 +130,9 @@ export class Checkpointer {
     let first = book.first;
     let bytes = 0;
     while (first < end && bytes < over) {
-      if ((book.timeOf(first) ?? 0) > windowBegins) break;
-      bytes += book.lengthOf(first);
+      const block = book.sizeAndTime(first);
+      if (block !== undefined && block.at > windowBegins) break;
+      bytes += block?.length ?? 0;
       first += 1;
       if (first % LOOKED_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
     }

@@ -165,11 +165,10 @@ export class History {
   }
 
   #at({ height, position }: Location): TransactionView | undefined {
-    const block = this.#book.block(height);
-    const text = block?.texts[position];
-    if (block === undefined || text === undefined) return undefined;
-    const transaction = JSON.parse(text) as StoredTransaction;
-    return { transaction, createdAt: block.header.at, blockHeight: height };
+    const found = this.#book.transactionAt({ height, position });
+    if (found === undefined) return undefined;
+    const transaction = JSON.parse(found.text) as StoredTransaction;
+    return { transaction, createdAt: found.at, blockHeight: height };
   }
 }
 

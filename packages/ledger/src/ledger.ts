@@ -59,7 +59,7 @@ export class Ledger {
   #closing: Promise<void> | undefined;
 
   constructor(parts: LedgerParts) {
-    const { machine, book, pipeline, near, counters, home, checkpointer, opening, world } = parts;
+    const { machine, book, pipeline, near, counters, opening, world } = parts;
     this.#parts = parts;
     this.opening = opening;
     this.counters = counters;
@@ -67,7 +67,7 @@ export class Ledger {
     this.history = new History(machine, book, world.now);
     this.#transactions = new Transactions(pipeline, machine, counters);
     this.#writes = new Writes(pipeline, machine, book, near, counters);
-    this.#audit = new Audit(book, home, checkpointer, opening.barrier);
+    this.#audit = new Audit(parts);
   }
 
   /** Posts journal entries once per credential and key. A key in use is refused at once; nothing is ever replayed. */

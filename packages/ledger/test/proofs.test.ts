@@ -140,7 +140,10 @@ describe('the audit', () => {
     await ledger.close();
     const { home } = homes;
     const height = home.meta()?.height as number;
-    const altered = home.block(height)?.replace('"amount":"1"', '"amount":"9"') as string;
+    const altered = home
+      .block(height)
+      ?.toString()
+      .replace('"amount":"1"', '"amount":"9"') as string;
     const meta = home.meta();
     if (meta === undefined) throw new Error('nothing was saved');
     const nothing = { accountPages: new Map(), rowPages: new Map(), keyRuns: [], keysSince: 0 };

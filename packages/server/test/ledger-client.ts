@@ -37,7 +37,11 @@ export async function askLedger(
   return { status: response.status, body: (await response.json()) as LedgerAnswer['body'] };
 }
 
-export async function openAccount(url: string, asset = 'USD', headers = ADMIN): Promise<string> {
+export async function openAccount(
+  url: string,
+  asset = 'USD',
+  headers: Headers = ADMIN,
+): Promise<string> {
   const answer = await askLedger(
     url,
     '/account',

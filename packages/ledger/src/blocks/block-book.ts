@@ -1,13 +1,13 @@
 import type { PastBlocks } from '../pipeline/machine.ts';
 import type { Location } from '../state/key-table.ts';
 import type { LedgerHome } from '../state/ledger-home.ts';
-import { type Block, type BlockHeader, blockText, NO_BLOCK, parseBlock } from './block.ts';
+import { type Block, blockText, NO_BLOCK, parseBlock, readTime, readTransaction } from './block.ts';
 
 /** All blocks that are kept: the latest in memory until a checkpoint has saved them, the others in the home. */
 export class BlockBook implements PastBlocks {
   readonly #home: LedgerHome;
   /** As bytes outside the heap: there may be tens of thousands of transactions between two checkpoints. */
-  readonly #recent = new Map<number, { readonly header: BlockHeader; readonly bytes: Buffer }>();
+  readonly #recent = new Map<number, Buffer>();
   readonly #watchers = new Set<() => void>();
   #tip: Block | undefined;
   #first: number;
@@ -40,8 +40,7 @@ export class BlockBook implements PastBlocks {
   }
 
   add(block: Block): void {
-    const { header } = block;
-    this.#recent.set(header.height, { header, bytes: Buffer.from(blockText(block)) });
+    this.#recent.set(block.header.height, Buffer.from(blockText(block)));
     this.#tip = block;
     this.#tipHash = block.hash;
     this.#tipHeight = block.header.height;
@@ -52,21 +51,22 @@ export class BlockBook implements PastBlocks {
   block(height: number): Block | undefined {
     if (height === this.#tip?.header.height) return this.#tip;
     if (height < this.#first || height > this.#tipHeight) return undefined;
-    const text = this.#recent.get(height)?.bytes.toString() ?? this.#home.block(height);
-    return text === undefined ? undefined : parseBlock(text);
+    const bytes = this.#bytesOf(height);
+    return bytes === undefined ? undefined : parseBlock(bytes.toString());
   }
 
-  /** How long a block's text is. */
-  lengthOf(height: number): number {
-    return this.#recent.get(height)?.bytes.length ?? this.#home.blockLength(height);
+  /** How long a block's text is, and when the block was made. */
+  sizeAndTime(height: number): { readonly length: number; readonly at: number } | undefined {
+    const bytes = height < this.#first ? undefined : this.#bytesOf(height);
+    return bytes && { length: bytes.length, at: readTime(bytes) };
   }
 
-  timeOf(height: number): number | undefined {
-    return this.#header(height)?.at;
-  }
-
-  transactionText({ height, position }: Location): string | undefined {
-    return this.block(height)?.texts[position];
+  /** One transaction of a block. The others, of which there may be thousands, are stepped over. */
+  transactionAt({ height, position }: Location) {
+    if (height < this.#first || height > this.#tipHeight) return undefined;
+    const bytes = this.#bytesOf(height);
+    const text = bytes && readTransaction(bytes, position);
+    return text === undefined ? undefined : { text, at: readTime(bytes as Buffer) };
   }
 
   /** Resolves when a block higher than this is there, or the signal says stop. */
@@ -85,9 +85,7 @@ export class BlockBook implements PastBlocks {
 
   /** The blocks that are not yet saved, as the bytes of their texts. */
   unsaved(): Map<number, Buffer> {
-    const blocks = new Map<number, Buffer>();
-    for (const [height, { bytes }] of this.#recent) blocks.set(height, bytes);
-    return blocks;
+    return new Map(this.#recent);
   }
 
   /** The home has the blocks up to a height, and none below `first` any more. */
@@ -99,12 +97,7 @@ export class BlockBook implements PastBlocks {
     this.#first = first;
   }
 
-  #header(height: number): BlockHeader | undefined {
-    const recent = this.#recent.get(height);
-    if (recent !== undefined || height < this.#first) return recent?.header;
-    const text = this.#home.block(height);
-    if (text === undefined) return undefined;
-    const end = text.indexOf('\n');
-    return JSON.parse(end < 0 ? text : text.slice(0, end)) as BlockHeader;
+  #bytesOf(height: number): Buffer | undefined {
+    return this.#recent.get(height) ?? this.#home.block(height);
   }
 }

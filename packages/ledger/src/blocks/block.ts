@@ -63,3 +63,23 @@ export function parseBlock(text: string): Block {
   const header = JSON.parse(head) as BlockHeader;
   return { header, hash: hashHeader(header), texts };
 }
+
+const LINE_FEED = 10;
+
+/** When a block was made, from its stored bytes. */
+export function readTime(bytes: Buffer): number {
+  const end = bytes.indexOf(LINE_FEED);
+  const header = bytes.toString('utf8', 0, end < 0 ? bytes.length : end);
+  return (JSON.parse(header) as BlockHeader).at;
+}
+
+/** The text of one transaction, from the stored bytes of its block. */
+export function readTransaction(bytes: Buffer, position: number): string | undefined {
+  let start = bytes.indexOf(LINE_FEED) + 1;
+  for (let at = 0; at < position && start > 0; at += 1) {
+    start = bytes.indexOf(LINE_FEED, start) + 1;
+  }
+  if (start === 0) return undefined;
+  const end = bytes.indexOf(LINE_FEED, start);
+  return bytes.toString('utf8', start, end < 0 ? bytes.length : end);
+}

@@ -86,12 +86,10 @@ export function findKey(
 ): Location | undefined {
   const { past, settings } = machine;
   return machine.window.find(credential, key, (location) => {
-    const at = past.timeOf(location.height);
-    if (at === undefined || at + settings.idempotency_ttl_ms <= now) return false;
-    const text = past.transactionText(location);
-    if (text === undefined) return false;
-    const found = JSON.parse(text) as JournalRequest;
-    return found.key === key && found.credential === credential;
+    const found = past.transactionAt(location);
+    if (found === undefined || found.at + settings.idempotency_ttl_ms <= now) return false;
+    const request = JSON.parse(found.text) as JournalRequest;
+    return request.key === key && request.credential === credential;
   });
 }
 

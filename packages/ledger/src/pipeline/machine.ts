@@ -17,8 +17,8 @@ export const FIRST_SETTINGS: MachineSettings = {
 
 /** Blocks that were sealed before, for the one rule that needs them: whether a key has been used. */
 export interface PastBlocks {
-  transactionText(location: Location): string | undefined;
-  timeOf(height: number): number | undefined;
+  /** A transaction's text and the time of its block; `undefined` if the block is no longer kept. */
+  transactionAt(location: Location): { readonly text: string; readonly at: number } | undefined;
 }
 
 /**

@@ -182,19 +182,30 @@ export class AccountTable {
 
   /** Takes back stored pages, in order; `count` is how many accounts they hold. Returns the top that they have. */
   restore(pages: Iterable<Uint8Array>, count: number): Digest {
+    const steps = this.restoring(pages, count);
+    let step = steps.next();
+    while (step.done !== true) step = steps.next();
+    return step.value;
+  }
+
+  /** The same in small steps, for those who have others to let run. */
+  *restoring(pages: Iterable<Uint8Array>, count: number): Generator<void, Digest> {
     let page = 0;
     for (const bytes of pages) {
       this.#reserve(page * PAGE_ACCOUNTS);
       this.#pageBytes(page).set(bytes);
       page += 1;
+      yield;
     }
     this.#count = count;
     for (let number = 0; number < count; number += 1) {
       this.#learnAsset(number, readAsset(this.#slab(number), placeOf(number)));
+      if (number % PAGE_ACCOUNTS === 0) yield;
     }
     this.#sealedCount = count;
     for (let leaf = 0; leaf * LEAF_ACCOUNTS < count; leaf += 1) {
       this.#tree.set(leaf, this.#hashLeaf(leaf));
+      if (leaf % PAGE_LEAVES === 0) yield;
     }
     return this.#tree.top();
   }

@@ -45,9 +45,8 @@ export interface LedgerHome {
   rowPage(page: number): string | undefined;
   /** Oldest first. */
   keyRuns(): Iterable<KeyRun>;
-  block(height: number): string | undefined;
-  /** How long the text of a block is; 0 if it is not kept. */
-  blockLength(height: number): number;
+  /** The bytes of a block's text. They may be gone with the next read. */
+  block(height: number): Buffer | undefined;
   /** The height of the oldest block that is kept. */
   firstBlock(): number | undefined;
 

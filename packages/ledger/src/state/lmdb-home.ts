@@ -77,12 +77,8 @@ export class LmdbHome implements LedgerHome {
     for (const { key, value } of this.#state.runs.getRange({})) yield decodeRun(key[0], value);
   }
 
-  block(height: number): string | undefined {
-    return this.#blocks.getBinaryFast(height)?.toString();
-  }
-
-  blockLength(height: number): number {
-    return this.#blocks.getBinaryFast(height)?.length ?? 0;
+  block(height: number): Buffer | undefined {
+    return this.#blocks.getBinaryFast(height);
   }
 
   firstBlock(): number | undefined {

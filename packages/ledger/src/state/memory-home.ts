@@ -12,7 +12,7 @@ interface Saved {
 export class MemoryHome implements LedgerHome {
   #saved: Saved | undefined;
   #copy: Saved | undefined;
-  readonly #blocks = new Map<number, string>();
+  readonly #blocks = new Map<number, Buffer>();
 
   meta(): CheckpointMeta | undefined {
     return this.#saved?.meta;
@@ -34,12 +34,8 @@ export class MemoryHome implements LedgerHome {
     return this.#saved?.runs ?? [];
   }
 
-  block(height: number): string | undefined {
+  block(height: number): Buffer | undefined {
     return this.#blocks.get(height);
-  }
-
-  blockLength(height: number): number {
-    return Buffer.byteLength(this.#blocks.get(height) ?? '');
   }
 
   firstBlock(): number | undefined {
@@ -48,7 +44,7 @@ export class MemoryHome implements LedgerHome {
   }
 
   async save(checkpoint: Checkpoint): Promise<void> {
-    for (const [height, bytes] of checkpoint.blocks) this.#blocks.set(height, bytes.toString());
+    for (const [height, bytes] of checkpoint.blocks) this.#blocks.set(height, bytes);
     for (const height of this.#blocks.keys()) {
       if (height < checkpoint.firstBlock) this.#blocks.delete(height);
     }
