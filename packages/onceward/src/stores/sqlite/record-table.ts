@@ -67,15 +67,17 @@ export class RecordTable {
   constructor(database: SqliteDatabase) {
     const table = 'onceward_records';
     const prepare = (sql: string) => database.prepare(sql);
+    // `node:sqlite` binds no bytes as null.
+    const bytes = `coalesce(?, x'')`;
     // The limit is a parameter because libsql takes a single one that is a blob for a set of named ones.
     this.#read = prepare(`select scope, key, revision, bytes from ${table} where hash = ? limit ?`);
     this.#insert = prepare(
       `insert into ${table} (hash, scope, key, revision, state, due_at, bytes)
-       values (?, ?, ?, ?, ?, ?, ?) on conflict (hash) do nothing`,
+       values (?, ?, ?, ?, ?, ?, ${bytes}) on conflict (hash) do nothing`,
     );
     const expected = 'hash = ? and revision = ? and scope = ? and key = ?';
     this.#update = prepare(
-      `update ${table} set revision = ?, state = ?, due_at = ?, bytes = ? where ${expected}`,
+      `update ${table} set revision = ?, state = ?, due_at = ?, bytes = ${bytes} where ${expected}`,
     );
     this.#delete = prepare(`delete from ${table} where ${expected}`);
     this.#mint = prepare(
