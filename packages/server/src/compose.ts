@@ -133,6 +133,52 @@ async function openRedis(url: string, timeoutMs: number, log: Logger): Promise<R
   return openRedisStore({ client, timeoutMs });
 }
 
+/** One setting of a store's server, and what follows from it. */
+export interface StoreFinding {
+  readonly setting: string;
+  readonly value: string;
+  readonly limits: boolean;
+  readonly says: string;
+}
+
+export type InspectedStore = RecordStore & { readonly findings: readonly StoreFinding[] };
+
+/** Opens a store to look at what it may promise. Whoever asks closes it. */
+export async function openToInspect(address: string, timeoutMs: number): Promise<InspectedStore> {
+  const [scheme = '', rest = ''] = address.split(/:(?:\/\/)?(.*)/s);
+  switch (scheme) {
+    case 'redis':
+    case 'rediss': {
+      const { openRedisStore } = await import('onceward/redis');
+      const { createClient } = await import('@redis/client');
+      return openRedisStore({ client: createClient({ url: address }), timeoutMs });
+    }
+    case 'postgres':
+    case 'postgresql': {
+      const { openPostgresStore } = await import('onceward/postgres');
+      const { default: pg } = await import('pg');
+      const pool = new pg.Pool({ connectionString: address, connectionTimeoutMillis: timeoutMs });
+      const opening = openPostgresStore({ pool, timeoutMs, migrate: false, notifications: false });
+      // The connections in use end with the store; those that idle would keep the command alive.
+      return opening.finally(() => void pool.end());
+    }
+    case 'sqlite': {
+      const { openSqliteStore } = await import('onceward/sqlite');
+      return openSqliteStore({ path: rest, timeoutMs });
+    }
+    case 'etcd': {
+      const { openEtcdStore } = await import('onceward/etcd');
+      const endpoints = rest.split(',').map((member) => `http://${member}`);
+      return openEtcdStore({ endpoints, timeoutMs });
+    }
+    default:
+      throw new OncewardError(
+        'ONCE_INVALID_CONFIG',
+        'a store is named by redis://…, postgres://…, sqlite:FILE or etcd://HOST:PORT,HOST:PORT',
+      );
+  }
+}
+
 /** What was opened before goes if this does not open. */
 async function openOwnLedger(
   settings: Settings,

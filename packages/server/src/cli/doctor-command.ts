@@ -7,13 +7,7 @@ import { EXIT } from './exit-code.ts';
 import { report, styled, table } from './output.ts';
 import { ASKING, addSettingFlags, configFor } from './setting-flags.ts';
 import type { Stats } from './stats-command.ts';
-
-interface Finding {
-  readonly check: string;
-  /** `warn` should be looked at; `bad` must be mended. */
-  readonly result: 'ok' | 'warn' | 'bad';
-  readonly detail: string;
-}
+import { checkStore, type Finding } from './store-check.ts';
 
 const STALE_LIMIT = 1_000;
 const LEAST_FREE_BYTES = 256 * 1_048_576;
@@ -21,14 +15,22 @@ const LEAST_FREE_BYTES = 256 * 1_048_576;
 export function addDoctor(parent: Command): void {
   const command = parent
     .command('doctor')
-    .description('look for what is wrong with the settings, the data folder and the server');
-  addSettingFlags(command, [...ASKING, 'data'])
+    .description(
+      'look for what is wrong with the settings, the data folder, the store and the server',
+    );
+  addSettingFlags(command, [...ASKING, 'data', 'store', 'storeUrl'])
+    .option(
+      '--look-at <address>',
+      'another store: redis://…, postgres://…, sqlite:FILE or etcd://HOST:PORT,…',
+    )
     .option('--json', 'print JSON')
     .action(async (options: Record<string, string | boolean | undefined>) => {
-      const { settings } = configFor(options);
+      const { lookAt, ...flags } = options;
+      const { settings } = configFor(flags);
       const findings = [
         { check: 'settings', result: 'ok', detail: 'all of them make sense' } as const,
         ...(await checkFolder(settings.data)),
+        ...(await checkStore(settings, lookAt as string | undefined)),
         ...(await checkServer(adminClient(settings), settings)),
       ];
       report(options, { findings }, () => draw(findings));
@@ -83,7 +85,7 @@ function checkStats({ store, records }: Stats): Finding[] {
   const forgetful = store.durability === 'none';
   return [
     {
-      check: 'store',
+      check: 'store in use',
       result: forgetful ? 'warn' : 'ok',
       detail: forgetful
         ? `${store.name} forgets everything when the process ends`
