@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { connect } from 'node:http2';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
 import { AdminService, ReadService, WriteService } from '@onceward/ledger/rpc';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -101,6 +102,28 @@ describe('[L6] what /credentials refuses', () => {
       });
     },
   );
+});
+
+describe('[L6] a call over gRPC without a credential', () => {
+  it('is refused before its body has come', async () => {
+    const base = (await server.program.printed(/serves gRPC on (\S+)/))[1] ?? '';
+    const session = connect(base);
+    const stream = session.request(
+      {
+        ':method': 'POST',
+        ':path': '/onceward.ledger.v1.WriteService/Write',
+        'content-type': 'application/grpc',
+      },
+      { endStream: false },
+    );
+    stream.write(Buffer.alloc(5));
+    const status = await new Promise((resolve) => {
+      stream.on('trailers', (trailers) => resolve(trailers['grpc-status']));
+      stream.resume();
+    });
+    session.destroy();
+    expect(Number(status)).toBe(Code.Unauthenticated);
+  });
 });
 
 describe('[S9] blocks', () => {

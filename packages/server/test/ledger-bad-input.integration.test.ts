@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { askLedger, entryText, openAccount, pay, transactionText } from './ledger-client.ts';
 import { ADMIN, startServer } from './running-program.ts';
@@ -92,6 +93,36 @@ describe('[L1] a transaction that is not valid', () => {
   );
 
   it.each([
+    ['content-type', 'text/plain', one({})],
+    ['content-encoding', 'gzip', gzipSync(one({}))],
+  ])('is refused as what it is not with %s: %s', async (name, value, body) => {
+    const key = randomUUID();
+    const headers = { 'content-type': 'application/json', ...ADMIN, 'idempotency-key': key };
+    const response = await fetch(`${server.url}/transaction`, {
+      method: 'POST',
+      headers: { ...headers, [name]: value },
+      body: body as BodyInit,
+    });
+    expect(response.status).toBe(415);
+    expect(await response.json()).toMatchObject({ error: { code: 'UNSUPPORTED_MEDIA_TYPE' } });
+    expect((await pay(server.url, key, sides)).status).toBe(201);
+  });
+
+  it('is refused however deep its JSON is, and the server goes on', async () => {
+    const deep = '['.repeat(200_000) + ']'.repeat(200_000);
+    const long = '[12345678901234567890,'.repeat(30_000) + ']'.repeat(30_000);
+    for (const body of [deep, long, one({ amount: deep })]) {
+      const key = randomUUID();
+      const headers = { ...ADMIN, 'idempotency-key': key };
+      expect(await askLedger(server.url, '/transaction', body, headers)).toMatchObject({
+        status: 400,
+        body: { error: { code: 'INVALID_FIELD' } },
+      });
+      expect((await pay(server.url, key, sides)).status).toBe(201);
+    }
+  });
+
+  it.each([
     ['{"category":"WALLET"}', 400, 'INVALID_FIELD'],
     ['{"category":"wall et","asset":"USD"}', 400, 'INVALID_FIELD'],
     ['{"category":"WALLET","asset":1234567890123456789}', 400, 'INVALID_FIELD'],
@@ -109,6 +140,8 @@ describe('[L1] a transaction that is not valid', () => {
     ['/account/none/ledger', 404, 'ACCOUNT_NOT_FOUND'],
     ['/account/acct_0/ledger?limit=0', 400, 'INVALID_FIELD'],
     ['/account/acct_0/ledger?limit=many', 400, 'INVALID_FIELD'],
+    ['/account/acct_0/ledger?limit=0x10', 400, 'INVALID_FIELD'],
+    ['/account/acct_0/ledger?limit=5&limit=6', 400, 'INVALID_FIELD'],
     ['/account/acct_0/ledger?cursor=nowhere', 400, 'INVALID_FIELD'],
     ['/transaction/tx_999_0', 404, 'TRANSACTION_NOT_FOUND'],
     ['/transaction/none', 404, 'TRANSACTION_NOT_FOUND'],

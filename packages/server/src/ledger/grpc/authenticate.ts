@@ -22,11 +22,11 @@ const ROLES: Readonly<Record<string, readonly Role[]>> = {
   [WriteService.typeName]: ['admin', 'client'],
 };
 
-/** Lets nobody pass without a credential, before the ledger hears of it. */
-export function authenticate(credentials: CredentialStore): Interceptor {
-  return (next) => async (request) => {
-    const apiKey = request.header.get('x-api-key') ?? '';
-    const apiSecret = request.header.get('x-api-secret') ?? '';
+/** Lets nobody pass without a credential, before anything of the body is read. */
+export function authenticate(credentials: CredentialStore) {
+  return async ({ requestHeader, service, values }: HandlerContext): Promise<void> => {
+    const apiKey = requestHeader.get('x-api-key') ?? '';
+    const apiSecret = requestHeader.get('x-api-secret') ?? '';
     const isWorthChecking =
       apiKey !== '' && apiSecret !== '' && apiKey.length <= LONGEST && apiSecret.length <= LONGEST;
     const principal = isWorthChecking ? await credentials.verify(apiKey, apiSecret) : null;
@@ -34,13 +34,12 @@ export function authenticate(credentials: CredentialStore): Interceptor {
       throw new ConnectError('Too many credentials are being checked.', Code.ResourceExhausted);
     }
     if (principal === null) throw unauthenticated();
-    const allowed = ROLES[request.service.typeName];
+    const allowed = ROLES[service.typeName];
     if (allowed !== undefined && !allowed.includes(principal.role)) {
       const message = `This needs the role ${allowed.join(' or ')}; yours is ${principal.role}.`;
       throw new ConnectError(message, Code.PermissionDenied);
     }
-    request.contextValues.set(PRINCIPAL, principal);
-    return next(request);
+    values.set(PRINCIPAL, principal);
   };
 }
 

@@ -1,11 +1,18 @@
-import { once } from 'node:events';
-import { createServer, type Http2Server, type ServerHttp2Session } from 'node:http2';
+import { once, setMaxListeners } from 'node:events';
+import {
+  constants,
+  createServer,
+  type Http2Server,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import type { ConnectRouter } from '@connectrpc/connect';
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import type { Ledger } from '@onceward/ledger';
 import { AdminService, ReadService, WriteService } from '@onceward/ledger/rpc';
+import { SERVER_OPTIONS } from '../../api/raw-refusals.ts';
 import type { Api } from '../../api/zod-schemas.ts';
 import type { Program } from '../../compose.ts';
 import { adminService } from './admin-service.ts';
@@ -15,11 +22,14 @@ import { writeService } from './write-service.ts';
 
 /** How long a connection whose session has ended waits for its peer to close it. */
 const LINGER_MS = 250;
+/** Calls of one connection at once; more have to wait for their turn. */
+const MOST_CALLS = 256;
 
 /** What is the same for both ports. Zeros are sent, so that a client in JSON reads a 0 and not nothing. */
 function connectOptions({ config, credentials, log }: Program, ledger: Ledger) {
   return {
-    interceptors: [hideFaults(log), authenticate(credentials)],
+    requestGate: authenticate(credentials),
+    interceptors: [hideFaults(log)],
     jsonOptions: { alwaysEmitImplicit: true },
     readMaxBytes: config.settings.maxRequestBytes,
     routes(router: ConnectRouter) {
@@ -33,7 +43,7 @@ function connectOptions({ config, credentials, log }: Program, ledger: Ledger) {
 /** Connect and gRPC-Web on the main port, for browsers and for whoever has no HTTP/2. */
 export async function serveConnect(app: Api, program: Program, ledger: Ledger): Promise<void> {
   // A watcher would hold the server open for as long as it likes.
-  const closing = new AbortController();
+  const closing = closingSignal();
   app.addHook('preClose', async () => closing.abort());
   await app.register(async (scope) => {
     // The .proto describes these; OpenAPI cannot.
@@ -60,9 +70,13 @@ export async function listenGrpc(
   host: string,
   port: number,
 ): Promise<GrpcServer> {
-  const closing = new AbortController();
+  const closing = closingSignal();
   const options = { ...connectOptions(program, ledger), shutdownSignal: closing.signal };
-  const server = createServer(connectNodeAdapter(options));
+  const server = createServer(
+    { settings: { maxConcurrentStreams: MOST_CALLS } },
+    connectNodeAdapter(options),
+  );
+  server.on('stream', endSlowUpload);
   const { sessions, sockets } = track(server);
   server.listen(port, host);
   await once(server, 'listening');
@@ -84,6 +98,24 @@ export async function listenGrpc(
       for (const socket of sockets) socket.destroy();
     },
   };
+}
+
+/** Every call listens to it, and there may be any number of calls. */
+function closingSignal(): AbortController {
+  const closing = new AbortController();
+  setMaxListeners(0, closing.signal);
+  return closing;
+}
+
+/** All that a client sends is one message, even if it then watches for days. */
+function endSlowUpload(stream: ServerHttp2Stream): void {
+  const timer = setTimeout(
+    () => stream.close(constants.NGHTTP2_CANCEL),
+    SERVER_OPTIONS.requestTimeout,
+  );
+  timer.unref();
+  const arrived = () => clearTimeout(timer);
+  stream.once('end', arrived).once('close', arrived);
 }
 
 function track(server: Http2Server) {

@@ -11,6 +11,7 @@ const tags = ['ledger'];
 const { refusals } = documents;
 const PAGE = 50;
 const LONGEST_PAGE = 500;
+const DIGITS = /^\d*$/;
 
 export function accountRoutes(api: Api, ledger: Ledger, credentials: CredentialStore): void {
   const write = { onRequest: requireRole(credentials, ['admin', 'client']) };
@@ -68,7 +69,7 @@ export function accountRoutes(api: Api, ledger: Ledger, credentials: CredentialS
       const { id } = request.params;
       const { cursor = '', limit = '' } = request.query;
       const length = limit === '' ? PAGE : Number(limit);
-      if (!(Number.isInteger(length) && length >= 1 && length <= LONGEST_PAGE)) {
+      if (!(DIGITS.test(limit) && length >= 1 && length <= LONGEST_PAGE)) {
         return sendRefusal(reply, BAD_LIMIT);
       }
       const page = ledger.history.accountEntries(id, cursor === '' ? null : cursor, length);

@@ -22,8 +22,12 @@ export async function serveRest(app: Api, program: Program, ledger: Ledger): Pro
 }
 
 function readJsonExactly(api: Api): void {
-  api.removeContentTypeParser('application/json');
-  api.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, text, done) => {
+  api.removeAllContentTypeParsers();
+  api.addContentTypeParser('application/json', { parseAs: 'string' }, (request, text, done) => {
+    if (request.headers['content-encoding'] !== undefined) {
+      done(new Problem('unsupported-media-type', 'Send the body without a Content-Encoding.'));
+      return;
+    }
     try {
       done(null, parseExactJson(text as string));
     } catch {
