@@ -1,12 +1,16 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createClient } from '@redis/client';
-import fastify from 'fastify';
+import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import type { RecordStore } from 'onceward';
 import { idempotency } from 'onceward/fastify';
 import { openPostgresStore } from 'onceward/postgres';
 import { openRedisStore } from 'onceward/redis';
 import { Pool } from 'pg';
+
+/** What the store writes for a request of this bench, seen with STRLEN. */
+const CLAIM_BYTES = 148;
+const SETTLED_BYTES = 301;
 
 interface Order {
   readonly item: string;
@@ -19,10 +23,31 @@ async function openStore(url: string): Promise<RecordStore> {
     : openPostgresStore({ pool: new Pool({ connectionString: url }) });
 }
 
+/** The least that a guard could write to Redis: two SETs for each request, one before and one after the handler. */
+async function addPlainSets(app: FastifyInstance, url: string): Promise<void> {
+  const client = createClient({ url });
+  await client.connect();
+  const keyOf = (request: FastifyRequest) =>
+    `onceward:{22:tenant-42|POST /orders${String(request.headers['idempotency-key'])}}`;
+  app.addHook('preHandler', async (request) => {
+    await client.sendCommand(['SET', keyOf(request), CLAIM]);
+  });
+  app.addHook('onSend', async (request) => {
+    await client.sendCommand(['SET', keyOf(request), SETTLED]);
+  });
+}
+
+const CLAIM = Buffer.alloc(CLAIM_BYTES, 1);
+const SETTLED = Buffer.alloc(SETTLED_BYTES, 1);
+
 /** Fastify with one route, bare or with the store of this address before it. */
-async function listenerFor(storeUrl: string | undefined): Promise<RequestListener> {
+async function listenerFor(
+  storeUrl: string | undefined,
+  guard: string | undefined,
+): Promise<RequestListener> {
   const app = fastify();
-  if (storeUrl !== undefined) {
+  if (storeUrl !== undefined && guard === 'plain') await addPlainSets(app, storeUrl);
+  else if (storeUrl !== undefined) {
     app.register(idempotency, {
       store: await openStore(storeUrl),
       scopeFrom: () => 'tenant-42',
@@ -40,7 +65,7 @@ async function listenerFor(storeUrl: string | undefined): Promise<RequestListene
   return app.routing as RequestListener;
 }
 
-const server = createServer(await listenerFor(process.argv[2]));
+const server = createServer(await listenerFor(process.argv[2], process.argv[3]));
 server.listen(0, '127.0.0.1', () => {
   process.send!({ port: (server.address() as AddressInfo).port });
 });

@@ -8,10 +8,13 @@ interface Batch {
 }
 
 /** A queue whose batches end when the test says so. */
-function queueOf(options: { lanes?: number; maxBatch?: number; timeoutMs?: number } = {}) {
+function queueOf(
+  options: { lanes?: number; besideFrom?: number; maxBatch?: number; timeoutMs?: number } = {},
+) {
   const batches: Batch[] = [];
   const queue = new SwapQueue<number, string>({
     lanes: options.lanes ?? 1,
+    besideFrom: options.besideFrom ?? 1,
     maxBatch: options.maxBatch ?? 100,
     timeoutMs: options.timeoutMs ?? 10_000,
     run: (items) =>
@@ -54,6 +57,20 @@ describe('the queue of swaps', () => {
     expect(batches).toHaveLength(3);
     for (const batch of batches) batch.finish();
     expect(await Promise.all(all)).toHaveLength(5);
+  });
+
+  it('takes a second lane only when enough wait for it', async () => {
+    const { queue, batches } = queueOf({ lanes: 2, besideFrom: 3 });
+    const all = [queue.add(1)];
+    await sleep(5);
+    all.push(queue.add(2), queue.add(3));
+    await sleep(5);
+    expect(batches.map((batch) => batch.items)).toEqual([[1]]);
+    all.push(queue.add(4));
+    await sleep(5);
+    expect(batches.map((batch) => batch.items)).toEqual([[1], [2, 3, 4]]);
+    for (const batch of batches) batch.finish();
+    expect(await Promise.all(all)).toHaveLength(4);
   });
 
   it('[E12] never sends what has waited too long, and says that it was not applied', async () => {

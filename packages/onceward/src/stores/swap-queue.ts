@@ -4,6 +4,8 @@ import { CallDeadlines } from './call-deadlines.ts';
 export interface SwapQueueOptions<Item, Result> {
   /** How many batches may be under way at once. */
   readonly lanes: number;
+  /** How many calls must wait before a batch sets out beside another; 1 unless told. */
+  readonly besideFrom?: number;
   readonly maxBatch: number;
   readonly timeoutMs: DurationMs;
   /** Results in the order of the items. A batch that fails fails all its items. */
@@ -55,7 +57,9 @@ export class SwapQueue<Item, Result> {
 
   /** After the current turn of the event loop, so that calls made together travel together. */
   #schedule(): void {
-    if (this.#scheduled || this.#freeLanes.length === 0 || this.#waiting.length === 0) return;
+    const { lanes, besideFrom = 1 } = this.#options;
+    const enough = this.#freeLanes.length === lanes ? 1 : besideFrom;
+    if (this.#scheduled || this.#freeLanes.length === 0 || this.#waiting.length < enough) return;
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;

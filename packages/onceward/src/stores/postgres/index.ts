@@ -19,7 +19,7 @@ export interface PostgresStoreOptions {
   readonly timeoutMs?: DurationMs;
   /** How long a call within the caller's transaction may take, waiting for other transactions included. */
   readonly transactionTimeoutMs?: DurationMs;
-  /** How many connections write. More than two seldom help: what waits is gathered into one statement. */
+  /** How many connections may write: two unless told, and the second only under load. More seldom help. */
   readonly connections?: number;
   /** Wakes waiters in other processes by LISTEN, over one connection. Off behind a pooler in transaction mode. */
   readonly notifications?: boolean;
@@ -42,7 +42,7 @@ const START_TIMEOUT_MS = 30 * SECOND;
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<PostgresStore> {
   const timeoutMs = options.timeoutMs ?? SECOND;
-  const connections = options.connections ?? 1;
+  const connections = options.connections ?? 2;
   if (!(timeoutMs > 0)) throw invalid(`timeoutMs is ${timeoutMs}; it must be above 0`);
   if (!Number.isInteger(connections) || connections < 1 || connections > 16) {
     throw invalid(`connections is ${connections}; it must be a whole number from 1 to 16`);

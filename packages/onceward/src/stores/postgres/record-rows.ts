@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { StoreError } from '../../engine/errors.ts';
 import type { OperationId, RecordState, Revision } from '../../engine/record.ts';
 import type { NextRecord, StoredRecord, SwapResult } from '../../engine/record-store.ts';
@@ -31,8 +31,8 @@ export const READ = `select ${EPOCH}, r.hash, r.scope, r.key, r.revision, r.byte
 
 export function hashOf(id: OperationId): Buffer {
   requireStorable(id);
-  const hash = createHash('sha256').update(`${id.scope.length}:${id.scope}${id.key}`).digest();
-  return hash.subarray(0, 16);
+  const name = `${id.scope.length}:${id.scope}${id.key}`;
+  return hash('sha256', name, 'buffer').subarray(0, 16);
 }
 
 export function stateOf(number: number): RecordState {
