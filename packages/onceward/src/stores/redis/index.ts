@@ -28,7 +28,8 @@ export type { RedisStore } from './redis-store.ts';
 export interface RedisStoreOptions {
   /**
    * A client of `@redis/client`, `redis` or `ioredis`, for one server or for a cluster. The store opens connections of
-   * its own with the same settings, because it must not share a queue that sends commands after their callers have left.
+   * its own with the same settings, because it must not share a queue that sends commands after their callers have
+   * left.
    */
   readonly client: RedisClient;
   /** What every key begins with. */

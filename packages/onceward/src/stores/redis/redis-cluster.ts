@@ -12,8 +12,8 @@ const LOOK_PAUSE_MS: DurationMs = 200;
 const REDIRECTION = /Redis refused: (MOVED|ASK) (\d+) (\S*):(\d+)/;
 
 /**
- * The nodes of a cluster, each behind a link of its own. Commands go to the node that holds the slot of their key; a node
- * that does not hold it any more says so without having done anything, and the command goes where it points.
+ * The nodes of a cluster, each behind a link of its own. Commands go to the node that holds the slot of their key; a
+ * node that does not hold it any more says so without having done anything, and the command goes where it points.
  */
 export class RedisCluster implements RedisServers {
   readonly clustered = true;

@@ -69,6 +69,7 @@ if (hasValkey) {
   suiteOn('valkey through ioredis', () => valkey as RedisServer, ioRedis);
 } else {
   describe('store laws: valkey', () => {
+    // Debian 12 has it in its backports only.
     it.skip('skipped: valkey-server is neither here nor in the package sources of this machine');
   });
 }
