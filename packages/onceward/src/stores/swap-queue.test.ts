@@ -59,6 +59,24 @@ describe('the queue of swaps', () => {
     expect(await Promise.all(all)).toHaveLength(5);
   });
 
+  it('keeps to the bytes that a batch may carry, and lets one item exceed them', async () => {
+    const batches: (readonly number[])[] = [];
+    const queue = new SwapQueue<number, number>({
+      lanes: 1,
+      maxBatch: 100,
+      maxBytes: 10,
+      bytesOf: (item) => item,
+      timeoutMs: 10_000,
+      run: async (items) => {
+        batches.push(items);
+        return items;
+      },
+    });
+    const all = [4, 6, 1, 50, 3, 3].map((item) => queue.add(item));
+    expect(await Promise.all(all)).toEqual([4, 6, 1, 50, 3, 3]);
+    expect(batches).toEqual([[4, 6], [1], [50], [3, 3]]);
+  });
+
   it('takes a second lane only when enough wait for it', async () => {
     const { queue, batches } = queueOf({ lanes: 2, besideFrom: 3 });
     const all = [queue.add(1)];

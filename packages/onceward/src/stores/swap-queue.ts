@@ -7,6 +7,9 @@ export interface SwapQueueOptions<Item, Result> {
   /** How many calls must wait before a batch sets out beside another; 1 unless told. */
   readonly besideFrom?: number;
   readonly maxBatch: number;
+  /** With `maxBytes`: how much a batch may carry. A single item may exceed it. */
+  bytesOf?(item: Item): number;
+  readonly maxBytes?: number;
   readonly timeoutMs: DurationMs;
   /** Results in the order of the items. A batch that fails fails all its items. */
   run(items: readonly Item[], lane: number): Promise<readonly Result[]>;
@@ -69,8 +72,21 @@ export class SwapQueue<Item, Result> {
     });
   }
 
+  /** How many of those that wait go into the next batch. */
+  #nextLength(): number {
+    const { maxBatch, bytesOf, maxBytes } = this.#options;
+    const most = Math.min(maxBatch, this.#waiting.length);
+    if (bytesOf === undefined || maxBytes === undefined) return most;
+    let bytes = 0;
+    for (let at = 0; at < most; at += 1) {
+      bytes += bytesOf((this.#waiting[at] as Entry<Item, Result>).item);
+      if (bytes > maxBytes) return Math.max(1, at);
+    }
+    return most;
+  }
+
   async #runLane(lane: number): Promise<void> {
-    const batch = this.#waiting.splice(0, this.#options.maxBatch).filter((one) => !one.givenUp);
+    const batch = this.#waiting.splice(0, this.#nextLength()).filter((one) => !one.givenUp);
     this.#schedule();
     if (batch.length > 0) {
       for (const entry of batch) entry.sent = true;

@@ -42,6 +42,8 @@ import { runInTransaction } from './transactions.ts';
 const MAX_RECORD_BYTES = 8 * MIB;
 /** Every operation of a batch takes an advisory lock, of which a server has some thousands. */
 const MAX_BATCH = 128;
+/** What one statement carries; a value of PostgreSQL ends at a gigabyte, and patience well before. */
+const MAX_BATCH_BYTES = 4 * MIB;
 /** A second connection pays only when a good batch waits; before, it would halve the batches of the first. */
 const SECOND_FROM = 96;
 /** Sweeps and scans may take longer than a call that someone waits for. */
@@ -106,6 +108,8 @@ export class PostgresStore implements TransactionalStore<PgClient> {
       lanes: sessions.length,
       besideFrom: SECOND_FROM,
       maxBatch: MAX_BATCH,
+      maxBytes: MAX_BATCH_BYTES,
+      bytesOf: ({ next }) => next?.bytes.length ?? 0,
       timeoutMs,
       run: (items, lane) => swapBatch(sessions[lane] as PgSession, items),
     });

@@ -1,4 +1,5 @@
 import { createClient } from '@redis/client';
+import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../../../../scripts/services/index.ts';
 import type { NextRecord } from '../../engine/record-store.ts';
@@ -169,26 +170,47 @@ describe('a Redis that is not as it was', () => {
     expect((await store.read(id))?.revision).toBe(settled);
   });
 
-  it('[E5] swaps that come together share one script, and each is decided on its own', async () => {
+  it.each([
+    ['@redis/client', () => createClient({ url: server.url })],
+    ['ioredis', () => new Redis(server.port, '127.0.0.1', { lazyConnect: true })],
+  ] as const)(
+    '[E5] swaps that come together share one script, and each is decided on its own, through %s',
+    async (name, makeClient) => {
+      const store = await openRedisStore({ client: makeClient(), prefix: `${name}:` });
+      opened.push(store);
+      const ids = Array.from({ length: 300 }, (_, at) => ({ scope: 'together', key: `key ${at}` }));
+      const claim = (id: (typeof ids)[0]) => winner(store.swap(id, null, record('pending', 1_000)));
+      const revisions = await Promise.all(ids.map(claim));
+      await admin.del(`${name}:{8:togetherkey 7}`);
+      await admin.lPush(`${name}:{8:togetherkey 7}`, 'a list');
+      await admin.del(`${name}:{8:togetherkey 8}`);
+      await admin.configResetStat();
+      const settle = (id: (typeof ids)[0], at: number) => {
+        const seen = (revisions[at] as number) + (at === 9 ? 1 : 0);
+        return store.swap(id, seen, record('committed', 1_000)).catch((error: unknown) => error);
+      };
+      const results = await Promise.all(ids.map(settle));
+      expect((await commandCounts()).evalsha).toBeLessThanOrEqual(3);
+      expect(results[7]).toMatchObject({ code: 'ONCE_STORE_UNAVAILABLE', applied: 'no' });
+      expect(results[8]).toEqual({ won: false, current: null });
+      expect(results[9]).toMatchObject({ won: false, current: { revision: revisions[9] } });
+      const others = results.filter((_, at) => at < 7 || at > 9);
+      expect(others.every((result) => (result as { won?: boolean }).won === true)).toBe(true);
+    },
+  );
+
+  it('large records do not travel together', async () => {
     const store = await openStore();
-    const ids = Array.from({ length: 300 }, (_, at) => ({ scope: 'together', key: `key ${at}` }));
-    const claim = (id: (typeof ids)[0]) => winner(store.swap(id, null, record('pending', 1_000)));
-    const revisions = await Promise.all(ids.map(claim));
-    await admin.del('onceward:{8:togetherkey 7}');
-    await admin.lPush('onceward:{8:togetherkey 7}', 'a list');
-    await admin.del('onceward:{8:togetherkey 8}');
+    const ids = Array.from({ length: 6 }, (_, at) => ({ scope: 'large', key: `key ${at}` }));
+    const revisions = await Promise.all(
+      ids.map((id) => winner(store.swap(id, null, record('pending', 1_000)))),
+    );
     await admin.configResetStat();
-    const settle = (id: (typeof ids)[0], at: number) => {
-      const seen = (revisions[at] as number) + (at === 9 ? 1 : 0);
-      return store.swap(id, seen, record('committed', 1_000)).catch((error: unknown) => error);
-    };
-    const results = await Promise.all(ids.map(settle));
-    expect((await commandCounts()).evalsha).toBeLessThanOrEqual(3);
-    expect(results[7]).toMatchObject({ code: 'ONCE_STORE_UNAVAILABLE', applied: 'no' });
-    expect(results[8]).toEqual({ won: false, current: null });
-    expect(results[9]).toMatchObject({ won: false, current: { revision: revisions[9] } });
-    const others = results.filter((_, at) => at < 7 || at > 9);
-    expect(others.every((result) => (result as { won?: boolean }).won === true)).toBe(true);
+    const bytes = Buffer.alloc(400_000, 7);
+    const settle = (id: (typeof ids)[0], at: number) =>
+      winner(store.swap(id, revisions[at] as number, { bytes, state: 'committed', dueAt: null }));
+    await Promise.all(ids.map(settle));
+    expect((await commandCounts()).evalsha).toBe(3);
   });
 
   it('[E4] wakes a waiter of another process', async () => {

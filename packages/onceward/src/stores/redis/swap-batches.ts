@@ -1,5 +1,5 @@
 import { StoreError } from '../../engine/errors.ts';
-import type { DurationMs } from '../../engine/units.ts';
+import { type DurationMs, MIB } from '../../engine/units.ts';
 import type { Reply } from './redis-driver.ts';
 import { refused } from './redis-link.ts';
 
@@ -13,6 +13,9 @@ export interface SwapBatchesOptions {
   /** Runs the swap script once, for all these keys. */
   run(keys: readonly string[], args: readonly (string | Buffer)[]): Promise<Reply>;
 }
+
+/** What one call of the script carries; Redis does nothing else meanwhile. A single value may exceed it. */
+const MAX_BYTES = MIB;
 
 interface Entry {
   readonly key: string;
@@ -29,6 +32,7 @@ interface Entry {
 export class SwapBatches {
   readonly #options: SwapBatchesOptions;
   #waiting: Entry[] = [];
+  #bytes = 0;
 
   constructor(options: SwapBatchesOptions) {
     this.#options = options;
@@ -41,8 +45,13 @@ export class SwapBatches {
         this.#send([entry]);
         return;
       }
+      this.#bytes += args[1].length;
+      const { length } = this.#waiting;
+      if (length > 0 && (length === this.#options.maxBatch || this.#bytes > MAX_BYTES)) {
+        this.#flush();
+        this.#bytes = args[1].length;
+      }
       if (this.#waiting.push(entry) === 1) setImmediate(() => this.#flush());
-      else if (this.#waiting.length === this.#options.maxBatch) this.#send(this.#waiting.splice(0));
     });
   }
 
@@ -50,6 +59,7 @@ export class SwapBatches {
     const { timeoutMs } = this.#options;
     const now = performance.now();
     const batch: Entry[] = [];
+    this.#bytes = 0;
     for (const entry of this.#waiting.splice(0)) {
       // The process was frozen in between: whoever asked has left.
       if (now - entry.addedAt > timeoutMs) entry.reject(neverSent(timeoutMs));
