@@ -38,7 +38,10 @@ export async function buildApp(program: Program, options: AppOptions): Promise<A
     frameworkErrors: refuseEarly,
   }).withTypeProvider<ZodTypes>();
   refuseMalformed(app.server);
-  app.addHook('onRequest', async (request) => assertHost(request.raw));
+  app.addHook('onRequest', (request, _reply, done) => {
+    assertHost(request.raw);
+    done();
+  });
   const connections = new OpenConnections(app.server);
   app.addHook('preClose', async () => {
     closing = true;
@@ -70,12 +73,16 @@ export async function buildApp(program: Program, options: AppOptions): Promise<A
 }
 
 function timeRequests(app: Api, { metrics, log }: Program): void {
-  app.addHook('onResponse', async (request, reply) => {
+  app.addHook('onResponse', (request, reply, done) => {
     // Paths that nobody serves are one route, or whoever makes them up makes up our memory too.
     const route = request.routeOptions.url ?? 'none';
     const { method } = request;
     const status = reply.statusCode;
-    metrics.timeRequest(method, route, status, reply.elapsedTime / 1_000);
-    log.debug({ method, route, status, ms: Math.round(reply.elapsedTime) }, 'request');
+    const ms = reply.elapsedTime;
+    metrics.timeRequest(method, route, status, ms / 1_000);
+    if (log.isLevelEnabled('debug')) {
+      log.debug({ method, route, status, ms: Math.round(ms) }, 'request');
+    }
+    done();
   });
 }

@@ -1,7 +1,15 @@
 import type { Caller } from '@onceward/ledger';
 import type { Principal } from '../credentials/credential.ts';
 
+/** One for each bearer: a credential that is recalled is always the same object. */
+const callers = new WeakMap<Principal, Caller>();
+
 /** Who asks, as the ledger writes it down. A request has no say in it. */
-export function callerOf({ apiKey }: Principal): Caller {
-  return { actor: `client:${apiKey}`, credential: apiKey };
+export function callerOf(principal: Principal): Caller {
+  let caller = callers.get(principal);
+  if (caller === undefined) {
+    caller = { actor: `client:${principal.apiKey}`, credential: principal.apiKey };
+    callers.set(principal, caller);
+  }
+  return caller;
 }

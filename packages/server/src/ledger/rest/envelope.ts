@@ -5,6 +5,8 @@ import type { Logger } from 'pino';
 import { toProblem } from '../../api/refusals.ts';
 import type { Api } from '../../api/zod-schemas.ts';
 
+export const JSON_TYPE = 'application/json; charset=utf-8';
+
 interface ErrorBody {
   readonly code: string;
   readonly message: string;
@@ -44,7 +46,7 @@ export function refuseInEnvelopes(api: Api, log: Logger): void {
 function sendError(reply: FastifyReply, status: number, error: ErrorBody): FastifyReply {
   return reply
     .code(status)
-    .header('content-type', 'application/json; charset=utf-8')
+    .header('content-type', JSON_TYPE)
     .header('cache-control', 'no-store')
     .send(JSON.stringify({ error }));
 }

@@ -1,12 +1,12 @@
-import type { Ledger, Refusal } from '@onceward/ledger';
-import type { FastifyRequest } from 'fastify';
+import type { CommittedTransaction, Ledger, Refusal } from '@onceward/ledger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { nodeKeyLines, readKey } from 'onceward/http';
 import { principalOf, requireRole } from '../../api/credential-check.ts';
 import type { Api } from '../../api/zod-schemas.ts';
 import type { CredentialStore } from '../../credentials/credential-store.ts';
 import { callerOf } from '../caller.ts';
 import * as documents from './documents.ts';
-import { sendRefusal } from './envelope.ts';
+import { JSON_TYPE, sendRefusal } from './envelope.ts';
 import { showCommitted, showIdempotency, showTransaction } from './views.ts';
 
 const tags = ['ledger'];
@@ -29,14 +29,7 @@ export function transactionRoutes(api: Api, ledger: Ledger, credentials: Credent
         response: { 201: documents.committed, ...refusals },
       },
     },
-    async (request, reply) => {
-      const key = keyOf(request);
-      if (typeof key === 'object') return sendRefusal(reply, key);
-      const caller = callerOf(principalOf(request));
-      const result = await ledger.transact(caller, key, request.body);
-      if (!result.ok) return sendRefusal(reply, result);
-      return reply.code(201).send(showCommitted(result));
-    },
+    (request, reply) => transact(ledger, request, reply),
   );
 
   api.get(
@@ -74,6 +67,27 @@ export function transactionRoutes(api: Api, ledger: Ledger, credentials: Credent
       return found === undefined ? sendRefusal(reply, NO_KEY) : showIdempotency(found);
     },
   );
+}
+
+/** Most of what a ledger does comes through here, so it makes do without promises and serializers of its own. */
+function transact(ledger: Ledger, request: FastifyRequest, reply: FastifyReply): void {
+  const key = keyOf(request);
+  if (typeof key === 'object') {
+    sendRefusal(reply, key);
+    return;
+  }
+  const caller = callerOf(principalOf(request));
+  ledger.transact(caller, key, request.body).then(
+    (result) => {
+      if (!result.ok) sendRefusal(reply, result);
+      else reply.code(201).header('content-type', JSON_TYPE).send(committedText(result));
+    },
+    (error: unknown) => reply.send(error),
+  );
+}
+
+function committedText(result: CommittedTransaction): string {
+  return JSON.stringify(showCommitted(result));
 }
 
 const NO_TRANSACTION: Refusal = {

@@ -75,6 +75,14 @@ export function showIntegrity({ ok, chain, state }: IntegrityReport) {
   return { ok, chain, state: { ...state, assets } };
 }
 
+/** All transactions of a block have one time, so the last one is likely to be asked for again. */
+let lastAt = 0;
+let lastText = new Date(0).toISOString();
+
 function iso(at: number): string {
-  return new Date(at).toISOString();
+  if (at !== lastAt) {
+    lastAt = at;
+    lastText = new Date(at).toISOString();
+  }
+  return lastText;
 }
