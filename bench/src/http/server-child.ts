@@ -3,11 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import express from 'express';
-import fastify from 'fastify';
 import type { RecordStore } from 'onceward';
-import { idempotency as expressDoor } from 'onceward/express';
-import { idempotency as fastifyDoor } from 'onceward/fastify';
 import { memoryStore } from 'onceward/memory';
 import { openWalStore } from 'onceward/wal';
 
@@ -40,9 +36,12 @@ async function openStore(kind: ServerKind): Promise<RecordStore | null> {
   return openWalStore({ directory: mkdtempSync(join(tmpdir(), 'onceward-bench-')) });
 }
 
+/** Each process loads its own framework alone: as a user's does, and they do not leave Node's classes untouched. */
 async function listenerOf(kind: ServerKind): Promise<RequestListener> {
   const store = await openStore(kind);
   if (kind.startsWith('fastify')) {
+    const { default: fastify } = await import('fastify');
+    const { idempotency: fastifyDoor } = await import('onceward/fastify');
     const app = fastify();
     if (store !== null) app.register(fastifyDoor, { store, scopeFrom, effect });
     app.post<{ Body: Order }>('/orders', async (request, reply) => {
@@ -53,6 +52,8 @@ async function listenerOf(kind: ServerKind): Promise<RequestListener> {
     return app.routing as RequestListener;
   }
   if (kind.startsWith('express')) {
+    const { default: express } = await import('express');
+    const { idempotency: expressDoor } = await import('onceward/express');
     const app = express();
     app.use(express.json());
     if (store !== null) app.use(expressDoor({ store, scopeFrom, effect }));

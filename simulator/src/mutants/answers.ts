@@ -35,8 +35,8 @@ export const ANSWERS: readonly Mutant[] = [
     edits: [
       inEngine(
         'execute-once.ts',
-        'running !== undefined && running.fingerprint === operation.fingerprint',
-        'running !== undefined',
+        'near?.fingerprint === operation.fingerprint',
+        'near !== undefined',
       ),
       inEngine(
         'execute-once.ts',
@@ -48,12 +48,18 @@ export const ANSWERS: readonly Mutant[] = [
   {
     name: 'the near tier answers what has expired',
     breaks: 'E8',
-    edits: [inEngine('near-tier.ts', 'if (found.keepUntil <= now) {', 'if (false) {')],
+    edits: [inEngine('near-tier.ts', 'if (found.ends <= now - this.#epoch!) {', 'if (false) {')],
   },
   {
     name: 'the near tier ignores the scope',
     breaks: 'E9',
-    edits: [inEngine('near-tier.ts', '{id.scope}\\0$', '')],
+    edits: [
+      inEngine(
+        'near-tier.ts',
+        'const found = this.#scopes.get(id.scope)?.get(id.key);\n    if (found === undefined',
+        'const found = this.#scopes.get(id.scope)?.get(id.key) ?? [...this.#scopes.values()].find((keys) => keys.get(id.key) instanceof NearAnswer)?.get(id.key);\n    if (found === undefined',
+      ),
+    ],
   },
   {
     name: 'keys downstream ignore the scope',

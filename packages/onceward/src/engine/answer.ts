@@ -1,6 +1,6 @@
 import { ERRORS } from './errors.ts';
 import type { EngineEvent } from './events.ts';
-import type { NearAnswer } from './near-tier.ts';
+import { NearAnswer } from './near-tier.ts';
 import { type Execution, REFUSAL_CODES, type Refusal, type RefusalReason } from './operation.ts';
 import type { EngineParts } from './parts.ts';
 import type { KeptOutcome, OperationId, Outcome, SettledRecord } from './record.ts';
@@ -51,21 +51,7 @@ export async function answerOf(
   record: SettledRecord,
 ): Promise<NearAnswer | null> {
   const outcome = await unpackOutcome(parts, record.outcome);
-  return outcome === null ? null : toAnswer(record, outcome);
-}
-
-export function toAnswer(record: SettledRecord, outcome: Outcome): NearAnswer {
-  return {
-    fingerprint: record.fingerprint,
-    state: record.state,
-    outcome,
-    attempt: record.attempt,
-    owner: record.owner,
-    settledAt: record.settledAt,
-    keepUntil: record.keepUntil,
-    replays: 0,
-    used: false,
-  };
+  return outcome === null ? null : new NearAnswer(record, outcome);
 }
 
 /** Packs an outcome above the threshold, if that makes it smaller. */

@@ -1,8 +1,8 @@
-import { packOutcome, plainOutcome, refuse, toAnswer } from './answer.ts';
+import { packOutcome, plainOutcome, refuse } from './answer.ts';
 import type { Claim, WriteResult } from './claim.ts';
 import { OncewardError } from './errors.ts';
 import { checkOutcome, checkText, LIMITS } from './input.ts';
-import type { NearAnswer } from './near-tier.ts';
+import { NearAnswer } from './near-tier.ts';
 import type { Attempt, Effect, Execution, Operation, Refusal, Settlement } from './operation.ts';
 import { type EngineParts, settlingNow } from './parts.ts';
 import { onLapseOf } from './policy.ts';
@@ -120,7 +120,7 @@ async function writeSettled(
   record: SettledRecord,
   outcome: Outcome,
 ): Promise<Ended | 'lost'> {
-  const answer = toAnswer(record, outcome);
+  const answer = new NearAnswer(record, outcome);
   try {
     if ((await claim.settle(record)) === 'lost') return 'lost';
   } catch (error) {

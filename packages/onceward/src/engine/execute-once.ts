@@ -3,7 +3,7 @@ import { type Ended, runClaimed } from './attempt.ts';
 import { Claim } from './claim.ts';
 import { type Current, type Decision, decide, isHeldBy } from './decide.ts';
 import { OncewardError, type StoreError } from './errors.ts';
-import type { NearAnswer, Run, RunEnd } from './near-tier.ts';
+import { NearAnswer, type Run, type RunEnd } from './near-tier.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
 import { callStore, type EngineParts, prepare, retentionNow, understand } from './parts.ts';
 import { askProbe } from './probe.ts';
@@ -33,21 +33,20 @@ export async function executeOnce(
 ): Promise<Execution> {
   const arrivedAt = parts.world.elapsed();
   for (;;) {
-    const known = parts.near.answer(operation.id, retentionNow(parts));
-    if (known !== undefined) return answerFromNear(parts, operation, known);
+    const near = parts.near.find(operation.id, retentionNow(parts));
+    if (near instanceof NearAnswer) return answerFromNear(parts, operation, near);
 
-    const running = parts.near.run(operation.id);
-    if (running !== undefined && running.fingerprint === operation.fingerprint) {
+    if (near?.fingerprint === operation.fingerprint) {
       const left = budgetLeft(parts, operation, arrivedAt);
-      const end = left > 0 ? await waitForRun(parts, running, left) : 'timed_out';
+      const end = left > 0 ? await waitForRun(parts, near, left) : 'timed_out';
       if (end === 'timed_out') return refuseInProgress(parts, operation, arrivedAt);
       tellWaited(parts, operation, arrivedAt);
       if (end === null) continue;
-      if (!('reason' in end)) return answerFromNear(parts, operation, end);
+      if (end instanceof NearAnswer) return answerFromNear(parts, operation, end);
       if (operation.policy.onStoreDown === 'refuse') return end;
       continue;
     }
-    if (running?.claimed) return refuse(parts, operation.id, 'mismatch');
+    if (near?.claimed) return refuse(parts, operation.id, 'mismatch');
 
     const run = parts.near.begin(operation.id, operation.fingerprint);
     if (run === null) return refuse(parts, operation.id, 'over_quota', RETRY_SOON);
@@ -70,7 +69,7 @@ async function leadRun(
     if (execution.kind === 'refused' && execution.reason === 'store_unavailable') end = execution;
     return execution;
   } finally {
-    parts.near.end(operation.id, run, end);
+    parts.near.end(run, end);
   }
 }
 

@@ -1,18 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { type NearAnswer, NearTier } from './near-tier.ts';
+import { NearAnswer, NearTier, type Run } from './near-tier.ts';
 
 function answer(size = 10, keepUntil = 1_000): NearAnswer {
-  return {
+  const record = {
     fingerprint: 'f',
     state: 'committed',
-    outcome: { contentType: 't', bytes: new Uint8Array(size) },
     attempt: 1,
     owner: 'o',
     settledAt: 0,
     keepUntil,
-    replays: 0,
-    used: false,
-  };
+  } as const;
+  return new NearAnswer(record, { contentType: 't', bytes: new Uint8Array(size) });
 }
 
 const id = (key: string, scope = 's') => ({ scope, key });
@@ -56,8 +54,8 @@ describe('near tier', () => {
     near.begin(id('b'), 'f');
     expect(near.begin(id('c'), 'f')).toBeNull();
     for (let i = 0; i < 10; i += 1) near.remember(id(`k${i}`), answer());
-    expect(near.run(id('a'))).toBe(first);
-    near.end(id('a'), first, null);
+    expect(near.find(id('a'), 0)).toBe(first);
+    near.end(first, null);
     expect(near.begin(id('c'), 'f')).not.toBeNull();
   });
 
@@ -66,12 +64,62 @@ describe('near tier', () => {
     const run = near.begin(id('a'), 'f')!;
     const woken: unknown[] = [];
     run.whenEnded((end) => woken.push(end));
-    near.run(id('a'))!.whenEnded((end) => woken.push(end));
+    (near.find(id('a'), 0) as Run).whenEnded((end) => woken.push(end));
     const given = answer();
-    near.end(id('a'), run, given);
+    near.end(run, given);
     run.whenEnded((end) => woken.push(end));
     expect(woken).toEqual([given, given, given]);
-    expect(near.run(id('a'))).toBeUndefined();
+    expect(near.find(id('a'), 0)).toBe(given);
+  });
+
+  it('[E8] leaves the place to a run that began later', () => {
+    const near = new NearTier();
+    const first = near.begin(id('a'), 'f')!;
+    const second = near.begin(id('a'), 'g')!;
+    near.end(first, answer());
+    near.remember(id('a'), answer());
+    expect(near.find(id('a'), 0)).toBe(second);
+    near.end(second, null);
+    expect(near.find(id('a'), 0)).toBeUndefined();
+    expect(near.size).toMatchObject({ answers: 0, bytes: 0, running: 0 });
+  });
+
+  it('[E8] agrees with a plain map of what it remembers, whatever is done to it', () => {
+    const near = new NearTier({ maxEntries: 1_000 });
+    const known = new Map<string, NearAnswer>();
+    let seed = 7;
+    const random = (below: number) => {
+      seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
+      return seed % below;
+    };
+    for (let turn = 0; turn < 20_000; turn += 1) {
+      const one = id(`k${random(50)}`, `s${random(5)}`);
+      const name = `${one.scope} ${one.key}`;
+      const given = answer(random(20), 1 + random(2));
+      switch (random(4)) {
+        case 0:
+          near.remember(one, given);
+          known.set(name, given);
+          break;
+        case 1:
+          near.forget(one);
+          known.delete(name);
+          break;
+        case 2: {
+          const kept = random(2) === 0;
+          near.end(near.begin(one, 'f')!, kept ? given : null);
+          if (kept) known.set(name, given);
+          else known.delete(name);
+          break;
+        }
+        default:
+          expect(near.find(one, 0)).toBe(known.get(name));
+      }
+      expect(near.size.answers).toBe(known.size);
+    }
+    let bytes = 0;
+    for (const { outcome } of known.values()) bytes += 256 + outcome.bytes.length;
+    expect(near.size).toMatchObject({ bytes, running: 0, evictions: 0 });
   });
 
   it('[E9] keeps scopes apart', () => {

@@ -1,7 +1,8 @@
-import { answerOf, packOutcome, refuse, replay, toAnswer } from './answer.ts';
+import { answerOf, packOutcome, refuse, replay } from './answer.ts';
 import { decide } from './decide.ts';
 import { OncewardError } from './errors.ts';
 import { checkOutcome } from './input.ts';
+import { NearAnswer } from './near-tier.ts';
 import type { Attempt, Execution, Operation, Settlement } from './operation.ts';
 import {
   callStore,
@@ -164,7 +165,7 @@ async function learnOutcome(
 function conclude(parts: EngineParts, operation: Operation, done: Done): Execution {
   const { record, settlement, fence } = done;
   const { id } = operation;
-  if ('outcome' in settlement) parts.near.remember(id, toAnswer(record, settlement.outcome));
+  if ('outcome' in settlement) parts.near.remember(id, new NearAnswer(record, settlement.outcome));
   parts.observe({ type: 'settled', id, state: record.state, attempt: record.attempt });
   return { kind: 'executed', settlement, attempt: record.attempt, fence, recorded: true };
 }
