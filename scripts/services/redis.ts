@@ -31,6 +31,8 @@ export interface RedisServer extends Omit<ServerProcess, 'start'> {
 export interface RedisCluster {
   /** Each holds a third of the slots. */
   readonly nodes: readonly RedisServer[];
+  /** Makes a copy of the first node, which takes its place should it fail. */
+  addReplica(): Promise<RedisServer>;
   dispose(): Promise<void>;
 }
 
@@ -48,25 +50,36 @@ export async function startRedisCluster(
   for (const { port, busPort } of others) {
     await ask(first.port, `CLUSTER MEET 127.0.0.1 ${port} ${busPort}`);
   }
-  const limit = performance.now() + JOIN_LIMIT_MS;
   for (const { port } of nodes) {
-    while (!isWhole(await ask(port, 'CLUSTER INFO'))) {
-      if (performance.now() > limit) throw new Error('the nodes do not form a cluster');
-      await sleep(50);
-    }
+    await untilTold(port, 'CLUSTER INFO', /cluster_state:ok.*cluster_known_nodes:3/s);
   }
+  const replicas: RedisServer[] = [];
   return {
     nodes,
+    async addReplica() {
+      const replica = await startNode(options, 'several');
+      replicas.push(replica);
+      await ask(first.port, `CLUSTER MEET 127.0.0.1 ${replica.port} ${replica.busPort}`);
+      const id = (await ask(first.port, 'CLUSTER MYID')).split('\r\n')[1] ?? '';
+      await untilTold(replica.port, 'CLUSTER NODES', new RegExp(`${id}.*connected`));
+      await ask(replica.port, `CLUSTER REPLICATE ${id}`);
+      await untilTold(replica.port, 'INFO replication', /master_link_status:up/);
+      return replica;
+    },
     async dispose() {
-      await Promise.all(nodes.map((node) => node.dispose()));
+      await Promise.all([...nodes, ...replicas].map((node) => node.dispose()));
     },
   };
 }
 
 const JOIN_LIMIT_MS = 60_000;
 
-function isWhole(info: string): boolean {
-  return info.includes('cluster_state:ok') && info.includes('cluster_known_nodes:3');
+async function untilTold(port: number, question: string, answer: RegExp): Promise<void> {
+  const limit = performance.now() + JOIN_LIMIT_MS;
+  while (!answer.test(await ask(port, question))) {
+    if (performance.now() > limit) throw new Error(`${question} never says ${answer.source}`);
+    await sleep(50);
+  }
 }
 
 export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
@@ -90,6 +103,8 @@ async function startNode(
     ...['--maxmemory', options.maxmemory ?? '0'],
     ...['--maxmemory-policy', options.maxmemoryPolicy ?? 'noeviction'],
     ...(busPort === null ? [] : ['--cluster-enabled', 'yes', '--cluster-port', String(busPort)]),
+    // A node that is gone is noticed within seconds, yet a busy machine is not taken for a dead one.
+    ...(busPort === null ? [] : ['--cluster-node-timeout', '5000']),
   ];
   const server = serverProcess(folder, {
     name: 'redis',

@@ -157,6 +157,31 @@ describe.each(Object.keys(CLIENTS))('a cluster through %s', (name) => {
   });
 });
 
+describe('a cluster whose node fails for good', () => {
+  it('[E12] goes on where the replica takes its place, and says that a failover can lose claims', async () => {
+    const replica = await cluster.addReplica();
+    const prefix = 'failover:';
+    const store = await open(CLIENTS['@redis/client'] as () => Given, prefix, 1_000);
+    const replicas = store.findings.find(({ setting }) => setting === 'connected_slaves');
+    expect(replicas).toMatchObject({ limits: true });
+    const id = idOn(0, prefix);
+    const claim = await store.swap(id, null, record('claim'));
+    // Copies are made after the answer: wait until this one is.
+    const copied = () => on(replica.url, (send) => send('DBSIZE'));
+    const size = await on(cluster.nodes[0]?.url as string, (send) => send('DBSIZE'));
+    await expect.poll(copied, { timeout: 10_000 }).toBe(size);
+    await cluster.nodes[0]?.kill();
+    const settle = async () => {
+      const next = { ...record('settled'), state: 'committed' } as const;
+      await store.swap(id, claim.won ? claim.revision : 0, next).catch(() => {});
+      const found = await store.read(id).catch(() => null);
+      return String(Buffer.from(found?.bytes ?? []));
+    };
+    await expect.poll(settle, { timeout: 40_000, interval: 200 }).toBe('settled');
+    await store.close();
+  }, 90_000);
+});
+
 /** What the test moved goes back where it was, so that the next finds the slots in thirds. */
 async function giveBack(slot: number, owner: string): Promise<void> {
   for (const { url } of cluster.nodes) {
