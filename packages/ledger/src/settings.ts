@@ -48,7 +48,7 @@ export const DEFAULT_SETTINGS = {
   clientTtlMs: 24 * HOUR,
   nearTierEntries: 100_000,
   nearTierTtlMs: 24 * HOUR,
-  checkpointBytes: 32 * MIB,
+  checkpointBytes: 64 * MIB,
   snapshotBytes: 256 * MIB,
   historyBytes: 4_096 * MIB,
   workingSetRows: 500_000,

@@ -59,6 +59,7 @@ export class AccountTable {
   readonly #undo: Change[] = [];
   readonly #dirtyPages = new Set<number>();
   readonly #assetCodes = new Map<string, number>();
+  #staging = Buffer.alloc(0);
   #codes = new Uint16Array(1_024);
   #count = 0;
   #sealedCount = 0;
@@ -168,14 +169,25 @@ export class AccountTable {
   prove(number: number): AccountProof | undefined {
     if (!(number < this.#sealedCount)) return undefined;
     const leaf = Math.floor(number / LEAF_ACCOUNTS);
-    const records = this.#leafBytes(leaf).subarray(1).toString('hex');
+    const records = Buffer.from(this.#leafBytes(leaf).subarray(1)).toString('hex');
     return { accountCount: this.#sealedCount, leaf: records, path: this.#tree.path(leaf) };
   }
 
-  /** Copies of the pages that changed since they were last taken. */
+  /**
+   * Copies of the pages that changed since they were last taken, good until the next call. They lie in memory that is
+   * used again and again: new memory for each would have the garbage collector called in for nothing.
+   */
   takeDirtyPages(): Map<number, Buffer> {
     const taken = new Map<number, Buffer>();
-    for (const page of this.#dirtyPages) taken.set(page, Buffer.from(this.#pageBytes(page)));
+    const length = this.#dirtyPages.size * PAGE_BYTES;
+    if (this.#staging.length < length) this.#staging = Buffer.allocUnsafeSlow(length);
+    let at = 0;
+    for (const page of this.#dirtyPages) {
+      const copy = this.#staging.subarray(at, at + PAGE_BYTES);
+      copy.set(this.#pageBytes(page));
+      taken.set(page, copy);
+      at += PAGE_BYTES;
+    }
     this.#dirtyPages.clear();
     return taken;
   }
@@ -249,12 +261,13 @@ export class AccountTable {
   }
 
   /** The leaf's mark and the records of those of its accounts that exist. */
-  #leafBytes(leaf: number): Buffer {
+  #leafBytes(leaf: number): Uint8Array {
     const first = leaf * LEAF_ACCOUNTS;
     const { bytes } = this.#slab(first);
     const at = placeOf(first);
     const accounts = Math.min(LEAF_ACCOUNTS, this.#sealedCount - first);
-    return bytes.subarray(at - 1, at + accounts * RECORD_BYTES);
+    // Not `subarray`: what it takes to make it a Buffer is more than the hash of it costs.
+    return new Uint8Array(bytes.buffer, bytes.byteOffset + at - 1, 1 + accounts * RECORD_BYTES);
   }
 
   #hashLeaf(leaf: number): Digest {

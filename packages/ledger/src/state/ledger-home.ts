@@ -26,6 +26,7 @@ export interface CheckpointMeta {
 /** Changes since the last checkpoint. */
 export interface Checkpoint {
   readonly meta: CheckpointMeta;
+  /** Good until `save` resolves; who keeps them longer makes copies. */
   readonly accountPages: ReadonlyMap<number, Uint8Array>;
   readonly rowPages: ReadonlyMap<number, string>;
   readonly keyRuns: readonly KeyRun[];

@@ -51,7 +51,7 @@ export class MemoryHome implements LedgerHome {
     const runs = [...(this.#saved?.runs ?? []), ...checkpoint.keyRuns];
     this.#saved = {
       meta: checkpoint.meta,
-      accounts: new Map([...(this.#saved?.accounts ?? []), ...checkpoint.accountPages]),
+      accounts: new Map([...(this.#saved?.accounts ?? []), ...copies(checkpoint.accountPages)]),
       rows: new Map([...(this.#saved?.rows ?? []), ...checkpoint.rowPages]),
       runs: runs.filter(({ until }) => until >= checkpoint.keysSince),
     };
@@ -71,6 +71,10 @@ export class MemoryHome implements LedgerHome {
   }
 
   async close(): Promise<void> {}
+}
+
+function copies(pages: ReadonlyMap<number, Uint8Array>): Map<number, Uint8Array> {
+  return new Map([...pages].map(([page, bytes]) => [page, Buffer.from(bytes)]));
 }
 
 function inOrder<T>(pages: ReadonlyMap<number, T> = new Map()): T[] {

@@ -102,7 +102,8 @@ class Level {
     const end = offsetOf(this.length - 1) + DIGEST_BYTES;
     for (const parent of this.#stale) {
       const at = parent * NODE_BYTES;
-      const text = this.#bytes.subarray(at, Math.min(at + NODE_BYTES, end));
+      const length = Math.min(NODE_BYTES, end - at);
+      const text = new Uint8Array(this.#bytes.buffer, this.#bytes.byteOffset + at, length);
       parents.set(parent, hash('sha256', text, 'binary'));
       this.#isStale[parent] = 0;
     }
