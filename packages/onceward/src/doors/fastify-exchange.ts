@@ -119,10 +119,23 @@ export class FastifyExchange implements Exchange {
   }
 
   #finish(instead: HttpAnswer | null): void {
+    const send = this.#send;
     this.#isSettled = true;
     this.#instead = instead;
-    if (this.#send !== null) this.#send(instead);
+    if (send !== null) send(instead);
     else if (instead !== null && !this.#hasRun) this.#answer(instead);
+    this.#letGo();
+  }
+
+  /**
+   * The collector moves what outlives two of its rounds to where it seldom looks. One exchange that got there would
+   * take the next with it, and that one the next, if they went on holding what they are done with.
+   */
+  #letGo(): void {
+    this.#reply = null;
+    this.#begin = null;
+    this.#send = null;
+    this.#protecting = null;
   }
 
   /** Before the handler ran, the error is the framework's to answer; after it, the caller has the answer. */

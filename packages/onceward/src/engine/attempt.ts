@@ -43,7 +43,7 @@ export async function runClaimed(
     return afterThrow(parts, operation, claim, error);
   }
   parts.world.crashPoint?.('after-effect');
-  return settle(parts, operation, claim, settlement);
+  return await settle(parts, operation, claim, settlement);
 }
 
 /** The last look before the effect: is the caller still there, is the claim still ours? */
@@ -108,7 +108,7 @@ async function settle(
       const now = settlingNow(parts);
       const record = settleRecord(claim.record, claim.fence, settlement.as, kept, keepMs, now);
       parts.world.crashPoint?.('before-settle');
-      return writeSettled(parts, claim, settlement, record, outcome);
+      return await writeSettled(parts, claim, settlement, record, outcome);
     }
   }
 }

@@ -161,11 +161,20 @@ export class Claim {
     make: (held: PendingRecord) => OperationRecord | null,
   ): Promise<WriteResult> {
     if (this.lost) return 'lost';
+    const { store } = this.#parts;
     for (let tries = 0; tries < 4; tries += 1) {
       const record = make(this.#record);
       const next = record === null ? null : prepare(this.id, record);
-      const found = await this.#swapOnce(phase, next);
-      if (found === 'written') return this.#wrote(record);
+      let found: StoredRecord | null;
+      try {
+        const result = await callStore(this.#parts, phase, this.#policy, () =>
+          store.swap(this.id, this.#revision, next),
+        );
+        if (result.won) return this.#wrote(record, result.revision);
+        found = result.current;
+      } catch (error) {
+        found = await this.#lookAfter(error);
+      }
       if (phase === 'settle' && this.#isOwnAnswer(found)) return 'written';
       if (!this.#mayGoOn(found, next)) return this.#lose();
       if (found === null) return 'written';
@@ -182,28 +191,17 @@ export class Claim {
     if (steps !== undefined) this.#record = { ...this.#record, steps };
   }
 
-  #wrote(record: OperationRecord | null): WriteResult {
+  #wrote(record: OperationRecord | null, revision: Revision): WriteResult {
+    this.#revision = revision;
     if (record?.state === 'pending' && !isReleased(record)) this.#record = record;
     return 'written';
   }
 
-  /** One swap; after a lost reply, a read says what is there now. */
-  async #swapOnce(
-    phase: StorePhase,
-    next: NextRecord | null,
-  ): Promise<'written' | StoredRecord | null> {
+  /** After a lost reply, a read says what is there now. */
+  #lookAfter(error: unknown): Promise<StoredRecord | null> {
+    if (error instanceof OncewardError && error.code === 'ONCE_TOO_LARGE') throw error;
     const { store } = this.#parts;
-    try {
-      const result = await callStore(this.#parts, phase, this.#policy, () =>
-        store.swap(this.id, this.#revision, next),
-      );
-      if (!result.won) return result.current;
-      this.#revision = result.revision;
-      return 'written';
-    } catch (error) {
-      if (error instanceof OncewardError && error.code === 'ONCE_TOO_LARGE') throw error;
-      return callStore(this.#parts, 'read', this.#policy, () => store.read(this.id));
-    }
+    return callStore(this.#parts, 'read', this.#policy, () => store.read(this.id));
   }
 
   /**

@@ -1,7 +1,7 @@
 import { OncewardError } from './errors.ts';
 import type { Audit, Observe } from './events.ts';
 import { executeOnce } from './execute-once.ts';
-import { checkFingerprint, checkId, checkOutcome } from './input.ts';
+import { checkFingerprint, checkId, checkOperation, checkOutcome } from './input.ts';
 import { LateWork } from './late-work.ts';
 import { NearTier, type NearTierOptions } from './near-tier.ts';
 import { type OnceEffect, type OnceOptions, toOutcome, toValue } from './once.ts';
@@ -78,14 +78,7 @@ export class Engine {
   }
 
   /** Runs an effect once and says what came of it. Bad input throws before anything is written. */
-  async execute(operation: Operation, effect: Effect): Promise<Execution> {
-    checkOperation(operation);
-    if (operation.effect.kind === 'transaction') {
-      throw new OncewardError(
-        'ONCE_INVALID_CONFIG',
-        'effect.kind is "transaction"; call executeWithin with the function that opens it',
-      );
-    }
+  execute(operation: Operation, effect: Effect): Promise<Execution> {
     return executeOnce(this.#parts, operation, effect);
   }
 
@@ -214,13 +207,6 @@ export class Engine {
 }
 
 const BOUND = { storeTimeoutMs: 5 * SECOND };
-
-function checkOperation(operation: Omit<Operation, 'signal' | 'probe'>): void {
-  checkId(operation.id);
-  checkFingerprint(operation.fingerprint);
-  checkEffect(operation.effect);
-  checkPolicy(operation.policy);
-}
 
 function checkWork(work: Work | DoneWork, policy: Policy): void {
   checkId(work.id);

@@ -3,6 +3,7 @@ import { type Ended, runClaimed } from './attempt.ts';
 import { Claim } from './claim.ts';
 import { type Current, type Decision, decide, isHeldBy } from './decide.ts';
 import { OncewardError, type StoreError } from './errors.ts';
+import { checkOperation } from './input.ts';
 import { NearAnswer, type Run, type RunEnd } from './near-tier.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
 import { callStore, type EngineParts, prepare, retentionNow, understand } from './parts.ts';
@@ -31,6 +32,13 @@ export async function executeOnce(
   operation: Operation,
   effect: Effect,
 ): Promise<Execution> {
+  checkOperation(operation);
+  if (operation.effect.kind === 'transaction') {
+    throw new OncewardError(
+      'ONCE_INVALID_CONFIG',
+      'effect.kind is "transaction"; call executeWithin with the function that opens it',
+    );
+  }
   const arrivedAt = parts.world.elapsed();
   for (;;) {
     const near = parts.near.find(operation.id, retentionNow(parts));
@@ -50,26 +58,16 @@ export async function executeOnce(
 
     const run = parts.near.begin(operation.id, operation.fingerprint);
     if (run === null) return refuse(parts, operation.id, 'over_quota', RETRY_SOON);
-    return leadRun(parts, operation, effect, run, arrivedAt);
-  }
-}
-
-/** This arrival speaks for its process: whatever it learns, the arrivals behind it learn too. */
-async function leadRun(
-  parts: EngineParts,
-  operation: Operation,
-  effect: Effect,
-  run: Run,
-  arrivedAt: DurationMs,
-): Promise<Execution> {
-  let end: RunEnd = null;
-  try {
-    const { execution, answer } = await approach(parts, operation, effect, run, arrivedAt);
-    if (operation.remember !== false) end = answer;
-    if (execution.kind === 'refused' && execution.reason === 'store_unavailable') end = execution;
-    return execution;
-  } finally {
-    parts.near.end(run, end);
+    // This arrival speaks for its process: whatever it learns, the arrivals behind it learn too.
+    let end: RunEnd = null;
+    try {
+      const { execution, answer } = await approach(parts, operation, effect, run, arrivedAt);
+      if (operation.remember !== false) end = answer;
+      if (execution.kind === 'refused' && execution.reason === 'store_unavailable') end = execution;
+      return execution;
+    } finally {
+      parts.near.end(run, end);
+    }
   }
 }
 
@@ -90,7 +88,7 @@ async function approach(
     steps: operation.placed?.steps ?? [],
   };
   for (;;) {
-    let found: Claim | Current | Ended | null;
+    let found: Found;
     try {
       found = await follow(parts, operation, decision, visit);
     } catch (error) {
@@ -122,30 +120,24 @@ interface Visit {
   ran: boolean;
 }
 
+type Found = Claim | Current | Ended | null;
+
 /** Carries out one decision: a claim, a result, or what is to be decided upon next. */
-async function follow(
+function follow(
   parts: EngineParts,
   operation: Operation,
   decision: Decision | { readonly kind: 'look' },
   visit: Visit,
-): Promise<Claim | Current | Ended | null> {
+): Found | Promise<Found> {
   switch (decision.kind) {
     case 'claim':
       // An effect is never run twice for one arrival.
       if (visit.ran) return bare(refuse(parts, operation.id, 'fence_lost', RETRY_SOON));
       return claim(parts, operation, decision);
-    case 'replay': {
-      const answer = await answerOf(parts, decision.record);
-      if (answer === null) return bare(refuse(parts, operation.id, 'in_doubt'));
-      tellWaited(parts, operation, visit.arrivedAt);
-      return { execution: replay(parts, operation.id, answer, false), answer };
-    }
-    case 'wait': {
-      const left = budgetLeft(parts, operation, visit.arrivedAt);
-      if (left <= 0) return bare(refuseInProgress(parts, operation, visit.arrivedAt));
-      await waitForChange(parts, operation, decision, left);
-      return read(parts, operation);
-    }
+    case 'replay':
+      return giveAgain(parts, operation, decision, visit);
+    case 'wait':
+      return waitAndRead(parts, operation, decision, visit);
     case 'look':
       return read(parts, operation);
     case 'doubt':
@@ -161,6 +153,30 @@ async function follow(
       visit.probed = true;
       return askProbe(parts, operation, operation.probe, decision);
   }
+}
+
+async function giveAgain(
+  parts: EngineParts,
+  operation: Operation,
+  { record }: Extract<Decision, { kind: 'replay' }>,
+  { arrivedAt }: Visit,
+): Promise<Ended> {
+  const answer = await answerOf(parts, record);
+  if (answer === null) return bare(refuse(parts, operation.id, 'in_doubt'));
+  tellWaited(parts, operation, arrivedAt);
+  return { execution: replay(parts, operation.id, answer, false), answer };
+}
+
+async function waitAndRead(
+  parts: EngineParts,
+  operation: Operation,
+  decision: Extract<Decision, { kind: 'wait' }>,
+  { arrivedAt }: Visit,
+): Promise<Found> {
+  const left = budgetLeft(parts, operation, arrivedAt);
+  if (left <= 0) return bare(refuseInProgress(parts, operation, arrivedAt));
+  await waitForChange(parts, operation, decision, left);
+  return read(parts, operation);
 }
 
 /** The claim, or what is there instead. A lost reply is settled by looking whose record it is. */

@@ -1,4 +1,6 @@
 import { OncewardError } from './errors.ts';
+import type { Operation } from './operation.ts';
+import { checkEffect, checkPolicy } from './policy.ts';
 import type { OperationId, Outcome } from './record.ts';
 
 /** The longest of everything a caller may hand in. Characters are UTF-16 code units. */
@@ -11,6 +13,13 @@ export const LIMITS = {
   steps: 100,
   reason: 1_000,
 } as const;
+
+export function checkOperation(operation: Omit<Operation, 'signal' | 'probe'>): void {
+  checkId(operation.id);
+  checkFingerprint(operation.fingerprint);
+  checkEffect(operation.effect);
+  checkPolicy(operation.policy);
+}
 
 export function checkId(id: OperationId): void {
   checkText('scope', id.scope, LIMITS.scope);

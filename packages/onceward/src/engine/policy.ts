@@ -41,6 +41,11 @@ const LONGEST = 366 * DAY;
 /** One outcome never unpacks to more than this, whatever a policy says. */
 export const OUTCOME_CEILING = 64 * 1_048_576;
 
+const ON_THROW = ['release', 'reject', 'in_doubt'];
+const ON_STORE_DOWN = ['refuse', 'run_unprotected'];
+const EFFECTS = ['transaction', 'downstream', 'external'];
+const ON_LAPSE = ['take_over', 'in_doubt'];
+
 export function checkPolicy(policy: Policy): Policy {
   requireDuration('leaseMs', policy.leaseMs, 10);
   requireDuration('waitMs', policy.waitMs, 0);
@@ -48,17 +53,17 @@ export function checkPolicy(policy: Policy): Policy {
   requireDuration('keepRejectedMs', policy.keepRejectedMs, 1);
   if (policy.keepLapsedMs !== undefined) requireDuration('keepLapsedMs', policy.keepLapsedMs, 1);
   requireDuration('storeTimeoutMs', policy.storeTimeoutMs, 1);
-  requireOneOf('onThrow', policy.onThrow, ['release', 'reject', 'in_doubt']);
-  requireOneOf('onStoreDown', policy.onStoreDown, ['refuse', 'run_unprotected']);
+  requireOneOf('onThrow', policy.onThrow, ON_THROW);
+  requireOneOf('onStoreDown', policy.onStoreDown, ON_STORE_DOWN);
   requireBytes('maxOutcomeBytes', policy.maxOutcomeBytes);
   requireBytes('packAboveBytes', policy.packAboveBytes);
   return policy;
 }
 
 export function checkEffect(effect: EffectKind): EffectKind {
-  requireOneOf('effect.kind', effect?.kind, ['transaction', 'downstream', 'external']);
+  requireOneOf('effect.kind', effect?.kind, EFFECTS);
   if (effect.kind === 'external') {
-    requireOneOf('effect.onLapse', effect.onLapse, ['take_over', 'in_doubt']);
+    requireOneOf('effect.onLapse', effect.onLapse, ON_LAPSE);
   }
   return effect;
 }

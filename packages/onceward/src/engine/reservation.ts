@@ -1,6 +1,7 @@
 import { answerOf, packOutcome } from './answer.ts';
 import { decide, isHeldBy, isReleased, type Time } from './decide.ts';
 import { checkOutcome } from './input.ts';
+import type { NearAnswer } from './near-tier.ts';
 import type { Operation } from './operation.ts';
 import { callStore, type EngineParts, prepare, settlingNow, understand } from './parts.ts';
 import type { Policy } from './policy.ts';
@@ -61,6 +62,10 @@ export async function reserve(
   return result;
 }
 
+function replayed({ state, outcome, attempt, settledAt }: NearAnswer): ReserveResult {
+  return { decision: 'replay', state, outcome, attempt, settledAt };
+}
+
 async function claimOrLearn(
   parts: EngineParts,
   operation: Omit<Operation, 'signal' | 'probe'>,
@@ -72,7 +77,7 @@ async function claimOrLearn(
     if (known.fingerprint !== operation.fingerprint) return { decision: 'mismatch' };
     known.replays += 1;
     parts.observe({ type: 'replayed', id, near: true });
-    return { decision: 'replay', ...known };
+    return replayed(known);
   }
   let decision = decide(null, operation, policy, parts.time());
   for (;;) {
@@ -100,7 +105,7 @@ async function claimOrLearn(
         parts.near.remember(id, answer);
         answer.replays += 1;
         parts.observe({ type: 'replayed', id, near: false });
-        return { decision: 'replay', ...answer };
+        return replayed(answer);
       }
       case 'wait': {
         const left = policy.waitMs - (parts.world.elapsed() - arrivedAt);
