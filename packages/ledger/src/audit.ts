@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import { type Block, hashHeader, NO_BLOCK, transactionsRoot } from './blocks/block.ts';
 import type { BlockBook } from './blocks/block-book.ts';
 import type { Checkpointer } from './checkpointer.ts';
@@ -144,7 +143,11 @@ export class Audit {
     for (let step = work.next(); ; step = work.next()) {
       if (step.done === true) return step.value;
       if (performance.now() < sliceEnd) continue;
-      await (this.#isBusy() ? pause(PAUSE_MS) : nextTurn());
+      const isBusy = this.#isBusy();
+      await new Promise((resolve) => {
+        if (isBusy) setTimeout(resolve, PAUSE_MS);
+        else setImmediate(resolve);
+      });
       sliceEnd = performance.now() + SLICE_MS;
     }
   }
