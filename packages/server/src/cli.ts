@@ -28,6 +28,11 @@ addDoctor(program);
 addVerify(program);
 addConfig(program);
 
+// Whoever reads us may have seen enough, as `| head` has.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  process.exit(error.code === 'EPIPE' ? 0 : EXIT.failed.code);
+});
+
 try {
   await program.parseAsync();
 } catch (error) {

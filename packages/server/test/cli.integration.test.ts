@@ -111,6 +111,13 @@ describe('[U3] the command line', () => {
     folder.remove();
   });
 
+  it('[U3] ends quietly when its reader has seen enough', async () => {
+    const program = new RunningProgram(['--help']);
+    program.child.stdout?.destroy();
+    const { code, stderr } = await program.ended;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  });
+
   it('helps', async () => {
     const { code, stdout } = await runCommand(['--help']);
     expect(code).toBe(0);

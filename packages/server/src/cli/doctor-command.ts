@@ -7,7 +7,7 @@ import { EXIT } from './exit-code.ts';
 import { report, styled, table } from './output.ts';
 import { ASKING, addSettingFlags, configFor } from './setting-flags.ts';
 import type { Stats } from './stats-command.ts';
-import { checkStore, type Finding } from './store-check.ts';
+import type { Finding } from './store-check.ts';
 
 const STALE_LIMIT = 1_000;
 const LEAST_FREE_BYTES = 256 * 1_048_576;
@@ -27,6 +27,7 @@ export function addDoctor(parent: Command): void {
     .action(async (options: Record<string, string | boolean | undefined>) => {
       const { lookAt, ...flags } = options;
       const { settings } = configFor(flags);
+      const { checkStore } = await import('./store-check.ts');
       const findings = [
         { check: 'settings', result: 'ok', detail: 'all of them make sense' } as const,
         ...(await checkFolder(settings.data)),

@@ -1,8 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { openLedger } from '@onceward/ledger';
 import type { Command } from 'commander';
-import { ledgerOptions } from '../ledger/ledger-settings.ts';
 import { CommandFailure, EXIT } from './exit-code.ts';
 import { report, styled, table } from './output.ts';
 import { addSettingFlags, configFor } from './setting-flags.ts';
@@ -26,6 +24,8 @@ async function verify(options: Record<string, string | boolean | undefined>): Pr
   if ((await stat(directory).catch(() => null)) === null) {
     throw new CommandFailure('absent', `there is no ledger in ${settings.data}`);
   }
+  const { openLedger } = await import('@onceward/ledger');
+  const { ledgerOptions } = await import('../ledger/ledger-settings.ts');
   const ledger = await openLedger({ directory, ...ledgerOptions(settings) });
   try {
     const { ok, chain, state } = await ledger.integrity(progressLine());
