@@ -1,3 +1,4 @@
+import { benchClient } from './client/bench-client.ts';
 import { benchEngine } from './engine/bench-engine.ts';
 import { benchHttp } from './http/bench-http.ts';
 import { benchJobs } from './jobs/bench-jobs.ts';
@@ -13,6 +14,7 @@ export interface BenchOptions {
 export type Bench = (report: Report, options: BenchOptions) => Promise<void>;
 
 export const benches: Readonly<Record<string, Bench>> = {
+  client: benchClient,
   engine: benchEngine,
   http: benchHttp,
   jobs: benchJobs,

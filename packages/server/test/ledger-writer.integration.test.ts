@@ -41,11 +41,14 @@ interface Setup {
   readonly clientId?: string;
   readonly storage?: OutboxStorage;
   readonly send?: typeof fetch;
+  readonly refresh?: () => Promise<boolean>;
 }
 
-function openWriter({ clientId = randomUUID(), storage = memoryStorage(), send }: Setup = {}) {
+function openWriter(setup: Setup = {}) {
+  const { clientId = randomUUID(), storage = memoryStorage(), send, ...rest } = setup;
   const stream = { organization, clientId };
   return LedgerWriter.open({
+    ...rest,
     client: clientWith(send),
     storage,
     stream,
@@ -189,6 +192,92 @@ describe('[C13] a sequenced writer', () => {
     await expect(two.write(setOnce(randomUUID()))).rejects.toMatchObject({
       code: 'STORAGE_FAILED',
     });
+  });
+});
+
+describe('[C13] a writer whose credential has expired', () => {
+  /** The server refuses calls that carry a wrong secret; `isGood` says whether the right one goes out. */
+  function signedIn(isGood: () => boolean): typeof fetch {
+    return (input, init) => {
+      const headers = new Headers(init?.headers);
+      if (!isGood()) headers.set('x-api-secret', 'expired');
+      return fetch(input, { ...init, headers });
+    };
+  }
+
+  it('is paused, keeps what it was given, and goes on after a new sign-in', async () => {
+    const clientId = randomUUID();
+    let isGood = true;
+    const writer = await openWriter({ clientId, send: signedIn(() => isGood) });
+    expect(await writer.write(setOnce(`${clientId}0`))).toMatchObject({ ok: true });
+    isGood = false;
+    const writes = upTo(12).map((at) => writer.write(setOnce(`${clientId}${at}`)));
+    while (!writer.isPaused) await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(writer.waiting).toBe(12);
+    isGood = true;
+    writer.resume();
+    expect(sequences(await Promise.all(writes))).toEqual(upTo(12).map((at) => at + 1));
+    expect(writer.isPaused).toBe(false);
+  });
+
+  it('asks for another credential once, and is not paused if it gets one', async () => {
+    const clientId = randomUUID();
+    let isGood = true;
+    let asked = 0;
+    const writer = await openWriter({
+      clientId,
+      send: signedIn(() => isGood),
+      async refresh() {
+        asked += 1;
+        isGood = true;
+        return true;
+      },
+    });
+    isGood = false;
+    const writes = upTo(20).map((at) => writer.write(setOnce(`${clientId}${at}`)));
+    expect(sequences(await Promise.all(writes))).toEqual(upTo(20));
+    expect(asked).toBe(1);
+    expect(writer.isPaused).toBe(false);
+  });
+
+  it('is paused if the other credential is refused too', async () => {
+    let isGood = true;
+    let asked = 0;
+    const writer = await openWriter({
+      send: signedIn(() => isGood),
+      async refresh() {
+        asked += 1;
+        return true;
+      },
+    });
+    isGood = false;
+    const write = writer.write(setOnce(randomUUID()));
+    while (!writer.isPaused || asked === 0) await new Promise((r) => setTimeout(r, 5));
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(asked).toBe(1);
+    isGood = true;
+    writer.resume();
+    expect(await write).toMatchObject({ ok: true, sequence: 1n });
+  });
+});
+
+describe('[C13] a writer behind someone who answers in the place of the ledger', () => {
+  it.each([
+    ['429 without a word of the ledger', () => new Response('slow down', { status: 429 })],
+    ['200 with an empty object', () => new Response('{}')],
+    ['200 that is cut off', () => new Response('{"success":{"txId"')],
+  ])('sends again after %s, under the same key', async (_title, answer) => {
+    let calls = 0;
+    const writer = await openWriter({
+      async send(input, init) {
+        const response = await fetch(input, init);
+        if (!String(input).endsWith('/Write')) return response;
+        calls += 1;
+        return calls === 1 ? answer() : response;
+      },
+    });
+    const result = await writer.write(setOnce(randomUUID()));
+    expect(result).toMatchObject({ ok: true, sequence: 1n, wasRepeat: true });
   });
 });
 

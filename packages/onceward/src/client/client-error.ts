@@ -19,7 +19,7 @@ export class ClientError extends Error {
     message: string,
     details: { readonly cause?: unknown; readonly retryAfterMs?: number } = {},
   ) {
-    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    super(message, details);
     this.code = code;
     this.retryAfterMs = details.retryAfterMs;
   }

@@ -1,4 +1,5 @@
-import { mintUuid, type RandomBytes, toHex } from '../keys/index.ts';
+import { mintUuid } from '../keys/index.ts';
+import { cryptoBytes, type RandomBytes, toHex } from '../keys/random-bytes.ts';
 
 /** Everything the client may know of the outside. A simulation brings its own, so that one seed gives one history. */
 export interface ClientWorld {
@@ -27,7 +28,7 @@ export const realWorld: ClientWorld = {
   now: () => Date.now(),
   elapsed: () => performance.now(),
   random: () => Math.random(),
-  randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
+  randomBytes: cryptoBytes,
   async digest(text) {
     // Pages that were not loaded over TLS have no digests; what is compared is then simply longer.
     if (crypto.subtle === undefined) return text;

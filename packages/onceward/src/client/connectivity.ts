@@ -11,14 +11,11 @@ export function browserConnectivity(): Connectivity {
   return {
     online: () => navigator.onLine,
     listen(listener) {
-      const events: [EventTarget, string][] = [
-        [globalThis, 'online'],
-        [globalThis, 'offline'],
-      ];
-      if (typeof document !== 'undefined') events.push([document, 'visibilitychange']);
-      for (const [target, type] of events) target.addEventListener(type, listener);
+      // The last one is the document's, and rises to its window.
+      const types = ['online', 'offline', 'visibilitychange'];
+      for (const type of types) globalThis.addEventListener(type, listener);
       return () => {
-        for (const [target, type] of events) target.removeEventListener(type, listener);
+        for (const type of types) globalThis.removeEventListener(type, listener);
       };
     },
   };

@@ -9,7 +9,7 @@ import {
   type Step,
   type WaitingOperation,
 } from './operation.ts';
-import { forgetKeys, type OperationBook } from './operation-book.ts';
+import { forgetKeys, type OperationBook, storageError } from './operation-book.ts';
 import type { Change } from './outbox-storage.ts';
 import { fingerprintOf, invalid } from './request-intake.ts';
 import { FRESH } from './transition.ts';
@@ -46,9 +46,14 @@ export interface Queued {
 }
 
 interface PendingIntent {
-  readonly intent: Intent;
+  /** Called once, when its batch is written: ten thousand at once must not hold up the page. */
+  readonly make: () => Intent;
   readonly resolve: (queued: Queued) => void;
   readonly reject: (error: unknown) => void;
+}
+
+interface MadeIntent extends PendingIntent {
+  readonly intent: Intent;
 }
 
 const MOST_AT_ONCE = 100;
@@ -71,9 +76,9 @@ export class Enqueuer {
     this.#world = world;
   }
 
-  add(intent: Intent): Promise<Queued> {
+  add(make: () => Intent): Promise<Queued> {
     return new Promise((resolve, reject) => {
-      this.#pending.push({ intent, resolve, reject });
+      this.#pending.push({ make, resolve, reject });
       if (!this.#writing) void this.#writeAll();
     });
   }
@@ -82,11 +87,14 @@ export class Enqueuer {
     this.#writing = true;
     // Gives the callers of the same turn the time to join.
     await Promise.resolve();
-    while (this.#pending.length > 0) await this.#writeBatch(this.#pending.splice(0, MOST_AT_ONCE));
+    while (this.#pending.length > 0) {
+      const batch = this.#pending.splice(0, MOST_AT_ONCE);
+      await this.#writeBatch(batch.map((one) => ({ ...one, intent: one.make() })));
+    }
     this.#writing = false;
   }
 
-  async #writeBatch(batch: readonly PendingIntent[]): Promise<void> {
+  async #writeBatch(batch: readonly MadeIntent[]): Promise<void> {
     try {
       const queued = await this.#write(
         await Promise.all(batch.map((one) => this.#hash(one.intent))),
@@ -97,7 +105,7 @@ export class Enqueuer {
         else resolve(one);
       });
     } catch (error) {
-      if (batch.length === 1) batch[0]?.reject(error);
+      if (batch.length === 1) batch[0]?.reject(storageError(error));
       // One that is too large must not take the others down with it.
       else for (const one of batch) await this.#writeBatch([one]);
     }
@@ -203,7 +211,7 @@ class Known {
     if (sameKey) {
       return sameKey.fingerprint === intent.hash
         ? answerFor(sameKey, 'known', null)
-        : invalid('the key was used for another request; a changed request needs a new key');
+        : invalid('the key was used for another request; take a new one');
     }
     if (intent.catchWithinMs === null) return null;
     const samePayload = this.operations.get(layout.fingerprint(intent.hash));
@@ -228,16 +236,19 @@ function hasNotHappened(operation: Operation): operation is FailedOperation {
 }
 
 function newOperation(intent: HashedIntent, id: string, now: number): WaitingOperation {
-  const { lane, label, group, steps, hash, coalesce } = intent;
-  const kept = { id, lane, label, group, steps, coalesce, fingerprint: hash };
-  const start = {
+  const { hash: fingerprint, isNew: _new, catchWithinMs: _within, ...kept } = intent;
+  return {
+    ...kept,
+    ...FRESH,
+    id,
+    fingerprint,
+    state: 'waiting',
     version: 1,
     createdAt: now,
     direction: 'forward',
     cursor: 0,
     cause: null,
-  } as const;
-  return { state: 'waiting', ...kept, ...start, ...FRESH };
+  };
 }
 
 /** Where others will look to find out whether this one is here. */

@@ -6,7 +6,8 @@ import { revive } from './transition.ts';
 
 /** Operations that ended without success, kept with their keys and reasons until someone decides. */
 export class FailedOperations {
-  readonly #book: OperationBook;
+  /** For what is done with them elsewhere, so that a page pays only for what it uses. */
+  readonly book: OperationBook;
   readonly #world: ClientWorld;
   readonly #changed: (operation: { id: string; lane: string }) => void;
 
@@ -15,13 +16,13 @@ export class FailedOperations {
     world: ClientWorld,
     changed: (operation: { id: string; lane: string }) => void,
   ) {
-    this.#book = book;
+    this.book = book;
     this.#world = world;
     this.#changed = changed;
   }
 
   list(): AsyncIterable<FailedOperation> {
-    return this.#book.all<FailedOperation>(layout.failed);
+    return this.book.all<FailedOperation>(layout.failed);
   }
 
   /**
@@ -41,31 +42,19 @@ export class FailedOperations {
     return this.#take(id, () => []);
   }
 
-  /** Takes in a failed operation from elsewhere. `false`: it is here already, failed, waiting or done. */
-  async add(operation: FailedOperation): Promise<boolean> {
-    const [key = ''] = keysOf(operation);
-    // Ids are only unique where they were given; the key makes it so everywhere.
-    const id = `${operation.id}.${encodeURIComponent(key)}`;
-    if ((await this.#book.findByKey(key)) ?? (await this.#book.find(id))) return false;
-    const next: FailedOperation = { ...operation, id };
-    return this.#swap(next, [
-      { key: layout.failed + id, expected: null, next },
-      pointTo(id, key, operation.createdAt),
-    ]);
-  }
-
   async #take(id: string, more: (failed: FailedOperation) => Change[]): Promise<boolean> {
-    const failed = await this.#book.failed(id);
+    const failed = await this.book.failed(id);
     if (failed === null) return false;
-    return this.#swap(failed, [
+    return this.swap(failed, [
       { key: layout.failed + id, expected: failed.version, next: null },
       ...forgetKeys(keysOf(failed)),
       ...more(failed),
     ]);
   }
 
-  async #swap(operation: FailedOperation, changes: Change[]): Promise<boolean> {
-    const won = await this.#book.swap(changes);
+  /** Makes a change, and tells everyone who watches the operation. */
+  async swap(operation: FailedOperation, changes: readonly Change[]): Promise<boolean> {
+    const won = await this.book.swap(changes);
     if (won) this.#changed(operation);
     return won;
   }

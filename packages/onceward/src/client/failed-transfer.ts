@@ -1,4 +1,6 @@
-import type { FailedOperation, Step } from './operation.ts';
+import type { FailedOperations } from './failed-operations.ts';
+import { type FailedOperation, layout, type Step } from './operation.ts';
+import { pointTo } from './operation-book.ts';
 import type { Outbox } from './outbox.ts';
 
 const FORMAT = 'onceward-failed-operation/1';
@@ -26,10 +28,23 @@ export async function importFailed(outbox: Outbox, jsonl: string): Promise<Impor
     if (text.trim() === '') continue;
     const operation = parseLine(text);
     if (typeof operation === 'string') refused.push({ line: i + 1, reason: operation });
-    else if (await outbox.failed.add(operation)) imported += 1;
+    else if (await takeIn(outbox.failed, operation)) imported += 1;
     else known += 1;
   }
   return { imported, known, refused };
+}
+
+/** `false`: it is here already, failed, waiting or done. */
+async function takeIn(failed: FailedOperations, operation: FailedOperation): Promise<boolean> {
+  const key = operation.steps[0]?.key ?? '';
+  // Ids are only unique where they were given; the key makes it so everywhere.
+  const id = `${operation.id}.${encodeURIComponent(key)}`;
+  if ((await failed.book.findByKey(key)) ?? (await failed.book.find(id))) return false;
+  const next: FailedOperation = { ...operation, id };
+  return failed.swap(next, [
+    { key: layout.failed + id, expected: null, next },
+    pointTo(id, key, operation.createdAt),
+  ]);
 }
 
 /** The operation of one exported line, or what is wrong with the line. */

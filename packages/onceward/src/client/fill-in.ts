@@ -1,19 +1,22 @@
 import type { Step, StoredRequest } from './operation.ts';
 
-const BLANK = /\{\{(\d{1,3})((?:\.[A-Za-z0-9_-]{1,100}){1,10})\}\}/g;
+const BLANK = /\{\{(\d+)\.([\w.-]+)\}\}/g;
 
 /**
  * Lets a step of a group use what an earlier one answered: `{{0.order_id}}` in the address or the body stands
  * for the member `order_id` of the JSON answer of step 0. Answers are stored, so every attempt is the same.
+ * A text: the blank for which there is nothing, because that answer was cut off, too long or something else.
  */
-export function fillIn(request: StoredRequest, steps: readonly Step[]): StoredRequest {
+export function fillIn(request: StoredRequest, steps: readonly Step[]): StoredRequest | string {
+  let missing: string | null = null;
   const asJson = /\bjson\b/.test(request.headers['content-type'] ?? '');
   const fill = (text: string, encode: (value: string) => string) =>
     text.replace(BLANK, (blank, step: string, path: string) => {
-      const value = lookUp(steps[Number(step)], path.slice(1).split('.'));
-      return value === null ? blank : encode(value);
+      const value = lookUp(steps[Number(step)], path.split('.'));
+      if (value === null) missing = blank;
+      return encode(value ?? '');
     });
-  return {
+  const filled = {
     ...request,
     url: fill(request.url, encodeURIComponent),
     body:
@@ -21,6 +24,7 @@ export function fillIn(request: StoredRequest, steps: readonly Step[]): StoredRe
         ? request.body
         : fill(request.body, asJson ? (value) => JSON.stringify(value).slice(1, -1) : String),
   };
+  return missing ?? filled;
 }
 
 function lookUp(step: Step | undefined, path: readonly string[]): string | null {

@@ -16,7 +16,7 @@ export function takeGroup(given: readonly GroupStep[], key: string, world: Clien
   }
   return given.map(({ undo, ...request }, i) => {
     if (undo === undefined && i < given.length - 1) {
-      throw invalid(`step ${i} has no undo, and steps follow it that may be refused`);
+      throw invalid(`step ${i} needs an undo: a later one may be refused`);
     }
     const back = undo && { key: mintKey(world), request: takeRequest(undo) };
     return newStep(i === 0 ? key : mintKey(world), takeRequest(request), back);

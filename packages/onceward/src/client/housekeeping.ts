@@ -10,7 +10,7 @@ export interface Retention {
 export const RETENTION_DEFAULTS: Retention = { doneMs: 1 * DAY, failedMs: 30 * DAY };
 
 /** What may have happened is never forgotten by time alone: someone has to look at it and discard it. */
-const NEVER_FORGOTTEN = new Set<FailedOperation['outcome']>(['unknown', 'stuck']);
+const NEVER_FORGOTTEN = ['unknown', 'stuck'];
 
 /** Forgets successes, failures and pointers whose time is over, a page at a time. */
 export async function forgetOld(
@@ -21,7 +21,8 @@ export async function forgetOld(
   const forget = async (prefix: string) => {
     for await (const operation of book.all<DoneOperation | FailedOperation>(prefix)) {
       const { id, version } = operation;
-      if (world.now() < forgottenFrom(operation, retention)) continue;
+      // What cannot be read has no such time, and stays.
+      if (!(world.now() >= forgottenFrom(operation, retention))) continue;
       const keys = operation.state === 'done' ? operation.keys : operation.steps.map((s) => s.key);
       await book.swap([{ key: prefix + id, expected: version, next: null }, ...forgetKeys(keys)]);
     }
@@ -34,7 +35,7 @@ export async function forgetOld(
 
 function forgottenFrom(operation: DoneOperation | FailedOperation, retention: Retention): number {
   if (operation.state === 'done') return operation.doneAt + retention.doneMs;
-  return NEVER_FORGOTTEN.has(operation.outcome)
+  return NEVER_FORGOTTEN.includes(operation.outcome)
     ? Number.POSITIVE_INFINITY
     : operation.failedAt + retention.failedMs;
 }

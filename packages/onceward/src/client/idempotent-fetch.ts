@@ -2,7 +2,7 @@ import { type BreakerPolicy, Breakers } from './circuit-breaker.ts';
 import { ClientError } from './client-error.ts';
 import { type ClientWorld, mintKey, pause, realWorld, withDeadline } from './client-world.ts';
 import { backoffMs, RETRY_DEFAULTS, type RetryPolicy } from './retry-policy.ts';
-import { type Answer, judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';
+import { type Answer, afterDoubt, judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';
 
 export const KEY_HEADER = 'Idempotency-Key';
 const OTHER_KEY_HEADER = 'X-Idempotency-Key';
@@ -84,11 +84,14 @@ export function idempotentFetch(options: IdempotentFetchOptions = {}): Idempoten
     headers.set(KEY_HEADER, key);
     const breaker = breakers.for(request.url);
     let refreshed = false;
+    let inDoubt = false;
 
     for (let attempt = 1; ; attempt += 1) {
       const awayMs = breaker.admit();
       if (awayMs > 0) throw circuitOpen(request.url, awayMs);
-      const { response, error, verdict } = await tryOnce(send, request, policy, world);
+      const { response, error, verdict: first } = await tryOnce(send, request, policy, world);
+      const verdict: Verdict = inDoubt ? afterDoubt(first) : first;
+      inDoubt ||= 'ran' in verdict && verdict.ran === 'unknown';
       if (response !== null) known.set(response, { key, attempts: attempt });
       breaker.report(verdict);
 
@@ -150,29 +153,18 @@ function nextPause(
   policy: RetryPolicy,
   world: ClientWorld,
 ): number | null {
-  switch (verdict.kind) {
-    case 'in_progress':
-      return bounded(Math.max(policy.inProgressMs, verdict.retryAfterMs ?? 0), policy);
-    case 'transient':
-      return bounded(
-        Math.max(backoffMs(policy, failures, world), verdict.retryAfterMs ?? 0),
-        policy,
-      );
-    case 'unreachable':
-      return backoffMs(policy, failures, world);
-    default:
-      return null;
-  }
-}
-
-function bounded(waitMs: number, policy: RetryPolicy): number | null {
+  const ownMs = backoffMs(policy, failures, world);
+  if (verdict.kind === 'unreachable') return ownMs;
+  if (!('retryAfterMs' in verdict)) return null;
+  const leastMs = verdict.kind === 'in_progress' ? policy.inProgressMs : ownMs;
+  const waitMs = Math.max(leastMs, verdict.retryAfterMs ?? 0);
   return waitMs <= policy.longestRetryAfterMs ? waitMs : null;
 }
 
 function circuitOpen(url: string, retryAfterMs: number): ClientError {
   return new ClientError(
     'CIRCUIT_OPEN',
-    `${new URL(url).origin} failed too often and is left alone for ${Math.ceil(retryAfterMs / 1_000)} s`,
+    `${new URL(url).origin} failed too often; wait ${Math.ceil(retryAfterMs / 1_000)} s`,
     { retryAfterMs },
   );
 }

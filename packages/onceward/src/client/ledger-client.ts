@@ -56,6 +56,11 @@ export class LedgerCallError extends Error {
   /** Whether the same call may succeed later. */
   readonly isTransient: boolean;
 
+  /** Whether the credential is missing, wrong or expired: the call itself was not looked at. */
+  get isUnauthenticated(): boolean {
+    return this.status === 'unauthenticated' || this.status === 'http_401';
+  }
+
   constructor(status: string, message: string, isTransient: boolean, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause });
     this.status = status;
@@ -65,6 +70,9 @@ export class LedgerCallError extends Error {
 
 const TIMEOUT_MS = 30_000;
 const TRANSIENT = new Set(['unavailable', 'resource_exhausted', 'deadline_exceeded', 'aborted']);
+
+/** Said by whoever stands before the ledger, in words of their own. */
+const TURNED_AWAY = new Set([408, 425, 429]);
 
 /** The ledger's calls over Connect in JSON, with nothing but `fetch`. */
 export class LedgerClient {
@@ -84,7 +92,11 @@ export class LedgerClient {
     const body = { ...call, sequence: call.sequence.toString(), includeTxProof: verify };
     const answer = await this.#call('WriteService/Write', body);
     const success = answer.success as Json | undefined;
-    if (success === undefined) return errorOf((answer.error ?? {}) as Json);
+    if (success === undefined) {
+      // Whoever wrote this was not the ledger; the write may have happened.
+      if (answer.error === undefined) throw noAnswer('WriteService/Write');
+      return errorOf(answer.error as Json);
+    }
     if (verify) assertProven(success);
     return {
       kind: 'success',
@@ -138,14 +150,22 @@ export class LedgerClient {
         return [answer, await answer.text()] as const;
       });
     } catch (cause) {
-      throw new LedgerCallError('no_answer', `No answer to ${method}.`, true, cause);
+      throw noAnswer(method, cause);
     }
     const answer = parse(text);
     if (response.ok && answer !== null) return answer;
     const status = typeof answer?.code === 'string' ? answer.code : `http_${response.status}`;
-    const isTransient = TRANSIENT.has(status) || response.status >= 500 || response.ok;
+    const isTransient =
+      response.ok ||
+      response.status >= 500 ||
+      TURNED_AWAY.has(response.status) ||
+      TRANSIENT.has(status);
     throw new LedgerCallError(status, String(answer?.message ?? text.slice(0, 200)), isTransient);
   }
+}
+
+function noAnswer(method: string, cause?: unknown): LedgerCallError {
+  return new LedgerCallError('no_answer', `No answer to ${method}.`, true, cause);
 }
 
 function errorOf(error: Json): WriteAnswer {

@@ -20,6 +20,11 @@ export interface LedgerWriterOptions {
   readonly window?: number;
   /** Checks the proof of every write. */
   readonly verify?: boolean;
+  /**
+   * Called after the ledger refused the credential, once until it has accepted one. `true`: the client's
+   * `headers()` has something new to offer. Otherwise the writer is paused until `resume()`; nothing is lost.
+   */
+  readonly refresh?: () => Promise<boolean>;
 }
 
 export type WriterResult =
@@ -74,6 +79,10 @@ export class LedgerWriter {
   readonly #closed = new AbortController();
   #head: Head;
   #sending = 0;
+  #isPaused = false;
+  #hasRefreshed = false;
+  /** Counts credentials. A refusal of an earlier one says nothing about the one of now. */
+  #credential = 0;
   #mustResync = false;
   #isResyncing = false;
   #storing: Promise<void> = Promise.resolve();
@@ -116,6 +125,19 @@ export class LedgerWriter {
 
   get waiting(): number {
     return this.#queue.length;
+  }
+
+  /** Whether it waits for a credential that the ledger accepts. Writes are stored all the same. */
+  get isPaused(): boolean {
+    return this.#isPaused;
+  }
+
+  /** Goes on after the user has signed in again. */
+  resume(): void {
+    this.#isPaused = false;
+    this.#hasRefreshed = false;
+    this.#credential += 1;
+    this.#pump();
   }
 
   /** Stores the write, then sends it until the ledger has answered. Writes happen in the order of these calls. */
@@ -183,7 +205,7 @@ export class LedgerWriter {
 
   /** Sends what may be sent. A write that cannot be in order yet waits for those before it. */
   #pump(): void {
-    if (this.#closed.signal.aborted) return;
+    if (this.#closed.signal.aborted || this.#isPaused) return;
     if (this.#mustResync) {
       if (this.#sending === 0 && !this.#isResyncing) void this.#resync();
       return;
@@ -201,11 +223,14 @@ export class LedgerWriter {
   async #send(waiting: Waiting): Promise<void> {
     const { client, stream, verify = false } = this.#options;
     const { sequence, idempotency_key: idempotencyKey, operations } = waiting.write;
+    const credential = this.#credential;
     try {
       const call = { ...stream, sequence: BigInt(sequence), idempotencyKey, operations };
-      await this.#hear(waiting, await client.write(call, verify));
+      const answer = await client.write(call, verify);
+      this.#hasRefreshed = false;
+      await this.#hear(waiting, answer);
     } catch (error) {
-      await this.#stumble(waiting, error);
+      await this.#stumble(waiting, error, credential);
     } finally {
       this.#sending -= 1;
       this.#pump();
@@ -235,7 +260,11 @@ export class LedgerWriter {
     await this.#finish(waiting, { ok: false, code, message });
   }
 
-  async #stumble(waiting: Waiting, error: unknown): Promise<void> {
+  async #stumble(waiting: Waiting, error: unknown, credential: number): Promise<void> {
+    if (error instanceof LedgerCallError && error.isUnauthenticated) {
+      waiting.isSent = false;
+      return this.#signIn(credential);
+    }
     if (error instanceof LedgerCallError && !error.isTransient) {
       this.#mustResync = true;
       const { status: code, message } = error;
@@ -245,6 +274,19 @@ export class LedgerWriter {
     const wait = backoffMs(RETRY_DEFAULTS, waiting.failures, this.#world);
     await pause(this.#world, wait, this.#closed.signal);
     waiting.isSent = false;
+  }
+
+  /** Sends nothing more until there is another credential. Writes that failed together ask for one once. */
+  async #signIn(credential: number): Promise<void> {
+    if (this.#isPaused || credential !== this.#credential) return;
+    this.#isPaused = true;
+    if (this.#hasRefreshed || this.#options.refresh === undefined) return;
+    this.#hasRefreshed = true;
+    const refreshed = await this.#options.refresh().catch(() => false);
+    // Without a pump: whoever came here goes on with one.
+    if (!refreshed) return;
+    this.#isPaused = false;
+    this.#credential += 1;
   }
 
   /** The caller hears of it when it can no longer be sent again. */
@@ -266,13 +308,17 @@ export class LedgerWriter {
     const { client, stream } = this.#options;
     let failures = 0;
     try {
-      while (!this.#closed.signal.aborted) {
+      while (!this.#closed.signal.aborted && !this.#isPaused) {
         try {
           const last = await client.lastCommittedSequence(stream);
           await this.#exclusively(() => this.#renumber(last));
           this.#mustResync = false;
           return;
         } catch (error) {
+          if (error instanceof LedgerCallError && error.isUnauthenticated) {
+            await this.#signIn(this.#credential);
+            continue;
+          }
           failures += 1;
           await pause(
             this.#world,

@@ -1,6 +1,6 @@
 import { ClientError } from './client-error.ts';
 import {
-  type DoneOperation,
+  currentRequest,
   type FailedOperation,
   layout,
   newStep,
@@ -45,10 +45,15 @@ export class OperationBook {
     return (entry as T | undefined) ?? null;
   }
 
-  /** The oldest operation that waits in a lane. */
-  async head(lane: string): Promise<WaitingOperation | null> {
-    const [first] = await this.storage.range({ prefix: layout.laneOf(lane), limit: 1 });
-    return (first?.entry as WaitingOperation | undefined) ?? null;
+  /** The oldest operation that waits in a lane. Before it, what cannot be read is moved out of the way. */
+  async head(lane: string, now: number): Promise<WaitingOperation | null> {
+    for (;;) {
+      const [first] = await this.storage.range({ prefix: layout.laneOf(lane), limit: 1 });
+      if (first === undefined) return null;
+      const operation = first.entry as WaitingOperation;
+      if (isReadable(operation, first.key)) return operation;
+      await this.swap(setAside(operation, first.key, lane, now));
+    }
   }
 
   /** One head for each lane that has any, in steps that leap over the rest of the lane. */
@@ -56,9 +61,11 @@ export class OperationBook {
     for (let after: string = layout.waiting; ; ) {
       const [first] = await this.storage.range({ prefix: layout.waiting, after, limit: 1 });
       if (first === undefined) return;
-      const { lane } = first.entry as WaitingOperation;
-      yield lane;
-      after = layout.endOfLane(lane);
+      const [, lane = ''] = first.key.split('/');
+      yield decodeURIComponent(lane);
+      // After everything that waits in the lane, and before any other; never back, whatever is stored here.
+      const end = `${layout.waiting}${lane}/~`;
+      after = end > first.key ? end : first.key;
     }
   }
 
@@ -91,6 +98,28 @@ export class OperationBook {
   }
 }
 
+/** Another version of the application may have left something else here. */
+function isReadable(operation: WaitingOperation, place: string): boolean {
+  try {
+    const { key, request } = currentRequest(operation);
+    return place === layout.waiting + operation.id && !!(operation.version && key && request.url);
+  } catch {
+    return false;
+  }
+}
+
+/** Kept as it is, among the failed ones: it may have been sent, and someone has to look at it. */
+function setAside(found: WaitingOperation, place: string, lane: string, now: number): Change[] {
+  const id = place.slice(layout.waiting.length);
+  const steps = Array.isArray(found?.steps) ? found.steps : [];
+  const sound = { ...found, id, lane, steps, version: 1 };
+  const next = fail(sound, 'unknown', 'cannot be read', now);
+  return [
+    { key: place, next: null },
+    { key: layout.failed + id, next },
+  ];
+}
+
 /** The swap that makes `next` of `previous`; the place of an operation is its state. */
 function changesFor(previous: WaitingOperation, next: Next): Change[] {
   const { id, version } = previous;
@@ -100,16 +129,19 @@ function changesFor(previous: WaitingOperation, next: Next): Change[] {
     case 'waiting':
       return [{ ...from, next: { ...next, version: version + 1 } }, ...keyMoved(previous, next)];
     case 'failed':
-      return [{ ...from, next: null }, put(layout.failed, next, version + 1), ...late];
     case 'done':
-      return [{ ...from, next: null }, put(layout.done, next, version + 1), ...late];
+      return [
+        { ...from, next: null },
+        {
+          key: layout[next.state] + id,
+          expected: null,
+          next: { ...next, version: version + 1 } as Entry,
+        },
+        ...late,
+      ];
     case 'gone':
       return [{ ...from, next: null }, ...forgetKeys(previous.steps.map((step) => step.key))];
   }
-}
-
-function put(prefix: string, next: FailedOperation | DoneOperation, version: number): Change {
-  return { key: prefix + next.id, expected: null, next: { ...next, version } };
 }
 
 function keyMoved(previous: WaitingOperation, next: WaitingOperation): Change[] {
@@ -141,7 +173,7 @@ function lateEdit(previous: WaitingOperation, next: Next): Change[] {
     fingerprint: wish.hash,
     coalesce: null,
   };
-  const late = fail(edited, 'too_late', 'the original had been sent; the edit was not', at);
+  const late = fail(edited, 'too_late', 'the original had been sent', at);
   return [
     { key: layout.failed + late.id, expected: null, next: late },
     pointTo(late.id, wish.key, late.createdAt),
@@ -150,9 +182,7 @@ function lateEdit(previous: WaitingOperation, next: Next): Change[] {
 
 export function storageError(cause: unknown): ClientError {
   if (cause instanceof ClientError) return cause;
-  const full =
-    cause instanceof Error && /quota|ENOSPC|no space/i.test(`${cause.name} ${cause.message}`);
-  return full
-    ? new ClientError('STORAGE_FULL', 'the storage of this device is full', { cause })
-    : new ClientError('STORAGE_FAILED', 'the storage of the outbox failed', { cause });
+  return /quota|ENOSPC|no space/i.test(String(cause))
+    ? new ClientError('STORAGE_FULL', 'the device is full', { cause })
+    : new ClientError('STORAGE_FAILED', 'the storage failed', { cause });
 }

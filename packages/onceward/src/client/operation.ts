@@ -142,8 +142,6 @@ export const layout = {
   id: (lane: string, position: number) =>
     `${encodeURIComponent(lane)}/${String(position).padStart(16, '0')}`,
   laneOf: (lane: string) => `waiting/${encodeURIComponent(lane)}/`,
-  /** Comes after everything that waits in the lane, and before any other lane. */
-  endOfLane: (lane: string) => `waiting/${encodeURIComponent(lane)}/~`,
 } as const;
 
 export function currentRequest(operation: WaitingOperation): {
@@ -152,6 +150,6 @@ export function currentRequest(operation: WaitingOperation): {
 } {
   const step = operation.steps[operation.cursor];
   const current = operation.direction === 'forward' ? step : step?.undo;
-  if (!current) throw new Error(`operation ${operation.id} has no step ${operation.cursor}`);
+  if (!current) throw new Error(`no step ${operation.cursor}`);
   return current;
 }

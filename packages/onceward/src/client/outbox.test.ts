@@ -172,7 +172,7 @@ describe('outbox', () => {
     const outbox = life({ auth: { headers: async () => ({ authorization: 'Bearer secret' }) } });
     await expect(
       outbox.enqueue({ ...order('a'), headers: { Authorization: 'Bearer secret' } }),
-    ).rejects.toThrow(/not stored/);
+    ).rejects.toThrow(/never stored/);
     const { id } = await outbox.enqueue(order('a'));
     await pass(10);
     expect(server.requests[0]?.headers.get('authorization')).toBe('Bearer secret');
@@ -211,7 +211,9 @@ describe('outbox', () => {
     const outbox = life();
     await outbox.enqueue(order('a'), { key: 'order-1' });
     const other = outbox.enqueue(order('b'), { key: 'order-1' });
-    await expect(other).rejects.toThrow(/needs a new key/);
+    await expect(other).rejects.toThrow(/take a new one/);
+    await expect(outbox.enqueue(order('c'), { key: '' })).rejects.toThrow(/1 to 255/);
+    await expect(outbox.enqueueGroup([order('c')], { key: '' })).rejects.toThrow(/1 to 255/);
     await expect(outbox.enqueue(order('c'), { key: 'no spaces' })).rejects.toThrow(/no spaces/);
   });
 
@@ -248,7 +250,7 @@ describe('outbox', () => {
     const outbox = life();
     const bad: [Parameters<Outbox['enqueue']>, RegExp][] = [
       [[{ url: '' }], /url is empty/],
-      [[{ url: '/a', method: 'GET' }], /no effect/],
+      [[{ url: '/a', method: 'GET' }], /call fetch/],
       [[{ url: '/a', method: 'PO ST' }], /not an HTTP method/],
       [[{ url: '/a', json: 1, body: 'x' }], /both/],
       [[{ url: '/a', json: () => 1 }], /not a JSON value/],

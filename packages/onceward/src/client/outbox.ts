@@ -28,10 +28,10 @@ import {
 import { LiveStatus, type StatusStore } from './outbox-status.ts';
 import type { OutboxStorage } from './outbox-storage.ts';
 import {
+  checkKey,
   fingerprintOf,
   invalid,
   type OutboxRequest,
-  takeKey,
   takeName,
   takeRequest,
 } from './request-intake.ts';
@@ -161,8 +161,8 @@ export class Outbox {
   /** Stores an operation and answers when it is safe. It is sent when its turn comes. */
   async enqueue(request: OutboxRequest, options: EnqueueOptions = {}): Promise<Queued> {
     this.#checkOpen();
-    const step = newStep(takeKey(options.key, this.#world), takeRequest(request));
-    return this.#add([step], false, options);
+    const stored = takeRequest(request);
+    return this.#add((key) => [newStep(key, stored)], false, options);
   }
 
   /**
@@ -174,25 +174,30 @@ export class Outbox {
     options: Omit<EnqueueOptions, 'coalesce'> = {},
   ): Promise<Queued> {
     this.#checkOpen();
-    return this.#add(
-      takeGroup(steps, takeKey(options.key, this.#world), this.#world),
-      true,
-      options,
-    );
+    const taken = takeGroup(steps, options.key ?? mintKey(this.#world), this.#world);
+    return this.#add(() => taken, true, options);
   }
 
-  async #add(steps: readonly Step[], group: boolean, options: EnqueueOptions): Promise<Queued> {
+  /** Only what the caller could still change is taken at once; the rest is left to the turn of its batch. */
+  async #add(
+    steps: (key: string) => readonly Step[],
+    group: boolean,
+    options: EnqueueOptions,
+  ): Promise<Queued> {
     const { catchDuplicatesWithinMs } = this.#options;
+    const { key, label = null, allowDuplicate } = options;
+    checkKey(key);
     const lane = takeName('lane', options.lane ?? 'default');
-    const queued = await this.#enqueuer.add({
+    const coalesce = options.coalesce === undefined ? null : takeName('coalesce', options.coalesce);
+    const queued = await this.#enqueuer.add(() => ({
       lane,
-      label: options.label ?? null,
+      label,
       group,
-      steps,
-      isNew: options.key === undefined,
-      catchWithinMs: options.allowDuplicate ? null : (catchDuplicatesWithinMs ?? null),
-      coalesce: options.coalesce === undefined ? null : takeName('coalesce', options.coalesce),
-    });
+      steps: steps(key ?? mintKey(this.#world)),
+      isNew: key === undefined,
+      catchWithinMs: allowDuplicate ? null : (catchDuplicatesWithinMs ?? null),
+      coalesce,
+    }));
     if (queued.status === 'queued') {
       const operation = { id: queued.id, lane };
       if (queued.superseded !== null) {
@@ -268,7 +273,7 @@ export class Outbox {
       const operation = await this.#book.waiting(id);
       if (operation === null) return 'not_waiting';
       if (wish.kind === 'edit' && operation.group) {
-        throw invalid('a group cannot be edited; cancel it and queue another');
+        throw invalid('a group cannot be edited; cancel it');
       }
       const wishing: WaitingOperation = { ...operation, wish };
       const granted = grantWish(wishing, this.#world.now());

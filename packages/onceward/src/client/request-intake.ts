@@ -1,13 +1,13 @@
 import { ClientError } from './client-error.ts';
-import { type ClientWorld, mintKey } from './client-world.ts';
+import type { ClientWorld } from './client-world.ts';
 import type { StoredRequest } from './operation.ts';
 
 /** A request as the application gives it. At most one of `json` and `body`. */
 export interface OutboxRequest {
   /** `POST` unless said otherwise. */
   readonly method?: string;
-  readonly url: string;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly url: string | URL;
+  readonly headers?: HeadersInit;
   readonly json?: unknown;
   readonly body?: string | Uint8Array;
 }
@@ -22,46 +22,40 @@ const KEY_HEADERS = /^(x-)?idempotency-key$/;
 /** Checks a request and brings it into the form that is stored. */
 export function takeRequest(given: OutboxRequest): StoredRequest {
   const method = (given.method ?? 'POST').toUpperCase();
-  if (!/^[A-Z]+$/.test(method)) throw invalid(`method ${method} is not an HTTP method`);
+  if (!/^[A-Z]+$/.test(method)) throw invalid(`${method} is not an HTTP method`);
   if (method === 'GET' || method === 'HEAD') {
-    throw invalid(`${method} has no effect to protect; call fetch for it`);
+    throw invalid(`${method} needs no outbox; call fetch`);
   }
-  if (given.url === '') throw invalid('url is empty');
+  const url = String(given.url);
+  if (url === '') throw invalid('url is empty');
   if (given.json !== undefined && given.body !== undefined) {
-    throw invalid('json and body are both given; give one of them');
+    throw invalid('give json or body, not both');
   }
   const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries(given.headers ?? {})) {
-    const lower = name.toLowerCase();
-    if (NOT_STORED.test(lower)) {
-      throw invalid(
-        `header ${lower} is a credential, which is not stored: give it in auth.headers`,
-      );
+  for (const [name, value] of new Headers(given.headers)) {
+    if (NOT_STORED.test(name)) {
+      throw invalid(`header ${name} is a credential, never stored: give it in auth.headers`);
     }
-    if (KEY_HEADERS.test(lower))
-      throw invalid(`header ${lower} is set by the outbox: give it as key`);
-    headers[lower] = value;
+    if (KEY_HEADERS.test(name)) {
+      throw invalid(`header ${name} is set by the outbox: give it as key`);
+    }
+    headers[name] = value;
   }
   if (given.json !== undefined) headers['content-type'] ??= 'application/json';
-  const { body, bodyEncoding } = takeBody(given);
-  if (body !== null && body.length > LARGEST_BODY) {
-    throw invalid(`the body has ${body.length} characters; the limit is ${LARGEST_BODY}`);
-  }
-  return { method, url: given.url, headers, body, bodyEncoding };
+  return { method, url, headers, ...takeBody(given) };
 }
 
 function takeBody(given: OutboxRequest): Pick<StoredRequest, 'body' | 'bodyEncoding'> {
-  if (given.json !== undefined) {
-    const body = JSON.stringify(given.json);
-    if (body === undefined) throw invalid('json is not a JSON value');
-    return { body, bodyEncoding: 'text' };
+  const body = (given.json === undefined ? given.body : JSON.stringify(given.json)) ?? null;
+  if (body === null && given.json !== undefined) throw invalid('json is not a JSON value');
+  // Before bytes are turned into text, which takes long if there are many.
+  if (body && body.length > LARGEST_BODY) {
+    throw invalid(`the body has a length of ${body.length}; the limit is ${LARGEST_BODY}`);
   }
-  if (given.body instanceof Uint8Array) {
-    let binary = '';
-    for (const byte of given.body) binary += String.fromCharCode(byte);
-    return { body: btoa(binary), bodyEncoding: 'base64' };
-  }
-  return { body: given.body ?? null, bodyEncoding: 'text' };
+  if (!(body instanceof Uint8Array)) return { body, bodyEncoding: 'text' };
+  let binary = '';
+  for (const byte of body) binary += String.fromCharCode(byte);
+  return { body: btoa(binary), bodyEncoding: 'base64' };
 }
 
 export function bodyBytes(request: StoredRequest): string | Uint8Array<ArrayBuffer> | null {
@@ -84,12 +78,10 @@ export function fingerprintOf(
 }
 
 /** What any header can carry; the server holds the key to the syntax of its profile. */
-export function takeKey(key: string | undefined, world: ClientWorld): string {
-  if (key === undefined) return mintKey(world);
-  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
+export function checkKey(key: string | undefined): void {
+  if (key !== undefined && !/^[\x21-\x7e]{1,255}$/.test(key)) {
     throw invalid('key has 1 to 255 visible ASCII characters, no spaces');
   }
-  return key;
 }
 
 export function takeName(what: string, name: string): string {

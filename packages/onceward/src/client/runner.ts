@@ -7,7 +7,7 @@ import type { OutboxEvent } from './outbox-events.ts';
 import { backoffMs, LONGEST_WAIT, type RetryPolicy } from './retry-policy.ts';
 import { type SenderOptions, sendOnce } from './sender.ts';
 import { fail, type Judged, type Next, transition } from './transition.ts';
-import type { Verdict } from './verdict.ts';
+import { afterDoubt, type Verdict } from './verdict.ts';
 
 export interface RunnerOptions {
   readonly book: OperationBook;
@@ -164,7 +164,7 @@ export class Runner {
   async #advance(name: string, lane: Lane): Promise<boolean> {
     const { book, world, breakers, connectivity } = this.#options;
     if (this.#isHalted() || !connectivity.online()) return false;
-    const operation = await book.head(name);
+    const operation = await book.head(name, world.now());
     if (operation === null) return false;
     const waitMs = operation.notBefore - world.now();
     // A longer one was written down by a clock that has been set back since.
@@ -216,8 +216,10 @@ export class Runner {
     tell({ type: 'sending', id: current.id, attempt, ...step }, current);
     const sent = await sendOnce(current, this.#signal, this.#options.sender);
     this.#sending -= 1;
-    const { verdict } = sent;
-    if (verdict.kind !== 'aborted') await this.#settle(current, { ...sent, onlyAttempt });
+    const verdict = onlyAttempt ? sent.verdict : afterDoubt(sent.verdict);
+    if (verdict.kind !== 'aborted') {
+      await this.#settle(current, { verdict, answer: sent.answer, onlyAttempt });
+    }
     if (verdict.kind === 'unauthorized') this.#options.onUnauthorized();
     return verdict;
   }
@@ -299,7 +301,7 @@ export class Runner {
   }
 }
 
-const PAST_WINDOW = 'sent without an answer, and the server may have forgotten the key since';
+const PAST_WINDOW = 'no answer, and the server may have forgotten the key';
 
 /**
  * Whether an attempt without an answer lies so far back that the server may have forgotten its key. A clock

@@ -47,6 +47,10 @@ async function attempt(
 ): Promise<Sent> {
   const { key, request: stored } = currentRequest(operation);
   const request = operation.group ? fillIn(stored, operation.steps) : stored;
+  if (typeof request === 'string') {
+    const reason = `no earlier answer has ${request}`;
+    return { verdict: { kind: 'refused', reason }, answer: null };
+  }
   let credentials: Record<string, string> | undefined;
   try {
     credentials = await auth?.headers();
@@ -76,7 +80,7 @@ async function attempt(
 
 function keepable({ status, headers, text }: Answer): StoredAnswer {
   const contentType = headers.get('content-type');
-  const readable = contentType === null || /^text\/|\bjson\b|\bxml\b/.test(contentType);
+  const readable = /^text\/|\bjson\b|\bxml\b/.test(contentType ?? 'text/');
   const body = readable && text !== '' && text.length <= LONGEST_KEPT_ANSWER ? text : null;
   return { status, ...readReplay(headers), contentType, body };
 }

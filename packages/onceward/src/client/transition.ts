@@ -88,12 +88,13 @@ function later(
  */
 function countAttempt(
   operation: WaitingOperation,
-  verdict: { readonly reason: string; readonly retryAfterMs: number | null },
+  verdict: Extract<Verdict, { kind: 'transient' }>,
   policy: RetryPolicy,
   world: ClientWorld,
 ): Next {
   const attempts = operation.attempts + 1;
-  if (attempts >= policy.maxAttempts && !operation.group && operation.wish === null) {
+  const mayGiveUp = verdict.atTheDoor || (!operation.group && operation.wish === null);
+  if (attempts >= policy.maxAttempts && mayGiveUp) {
     const outcome = operation.unsettledSince === null ? 'refused' : 'unknown';
     const reason = `gave up after ${attempts} attempts: ${verdict.reason}`;
     return fail({ ...operation, attempts }, outcome, reason, world.now());
@@ -109,17 +110,10 @@ function stepDone(operation: WaitingOperation, answer: StoredAnswer | null, now:
   });
   const cursor = operation.cursor + 1;
   if (cursor === steps.length) {
-    return {
-      state: 'done',
-      version: operation.version,
-      id: operation.id,
-      lane: operation.lane,
-      label: operation.label,
-      keys: steps.map((step) => step.key),
-      fingerprint: operation.fingerprint,
-      answers: steps.map((step) => step.answer),
-      doneAt: now,
-    };
+    const { version, id, lane, label, fingerprint } = operation;
+    const keys = steps.map((step) => step.key);
+    const answers = steps.map((step) => step.answer);
+    return { state: 'done', version, id, lane, label, keys, fingerprint, answers, doneAt: now };
   }
   const ahead = { ...operation, ...FRESH, steps, cursor, wish: operation.wish };
   return grantWish(ahead, now) ?? ahead;

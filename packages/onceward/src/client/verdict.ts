@@ -15,12 +15,14 @@ export type Verdict =
       readonly reason: string;
       readonly ran: 'no' | 'unknown';
       readonly retryAfterMs: number | null;
+      /** See `AT_THE_DOOR`: a group gives up on it too. */
+      readonly atTheDoor?: boolean;
     }
   /** No answer came. Says nothing about the request, so it uses up no attempt of a queued operation. */
   | { readonly kind: 'unreachable'; readonly reason: string; readonly ran: 'no' | 'unknown' }
   | { readonly kind: 'unauthorized' }
   /** A definite no, and it will stay one under this key. */
-  | { readonly kind: 'refused'; readonly reason: string }
+  | { readonly kind: 'refused'; readonly reason: string; readonly atTheDoor?: boolean }
   /** The server itself does not know whether it happened. A person has to look. */
   | { readonly kind: 'in_doubt'; readonly reason: string }
   /** The caller has given up waiting. */
@@ -34,17 +36,24 @@ export interface Answer {
 }
 
 /** Statuses that say "not now": the request was turned away before it began. */
-const TURNED_AWAY = new Set([408, 425, 429]);
+const TURNED_AWAY = [408, 425, 429];
 
 /** Server errors that another try cannot mend. */
-const NEVER_MENDED = new Set([501, 505, 506, 510]);
+const NEVER_MENDED = [501, 505, 506, 510];
+
+/**
+ * Refusals that may come from someone before the server, or from a server that is still running the key and
+ * does not say so. They tell nothing about an earlier attempt.
+ */
+const AT_THE_DOOR = [403, 404, 409];
 
 export function judgeAnswer(answer: Answer, now: number): Verdict {
   const { status, headers } = answer;
   if (status >= 200 && status < 300) return { kind: 'done' };
   const retryAfterMs = parseRetryAfter(headers.get('retry-after'), now);
   const said = readProblem(answer);
-  const reason = said.text === '' ? `HTTP ${status}` : `HTTP ${status}: ${said.text}`;
+  const reason = `HTTP ${status}${said.text && `: ${said.text}`}`;
+  const transient = { kind: 'transient', reason, retryAfterMs } as const;
 
   // A kept failure: asking again under this key can only bring it back.
   if (headers.get('idempotency-replayed') === 'true') return { kind: 'refused', reason };
@@ -60,21 +69,28 @@ export function judgeAnswer(answer: Answer, now: number): Verdict {
     case 'BATCH_ROLLED_BACK':
     case 'store-unavailable':
     case 'over-quota':
-      return { kind: 'transient', reason, ran: 'no', retryAfterMs };
+      return { ...transient, ran: 'no' };
   }
   if (said.retry === 'never' || said.retry === 'new_key') return { kind: 'refused', reason };
   if (status === 401) return { kind: 'unauthorized' };
   if (status === 409 && retryAfterMs !== null) return { kind: 'in_progress', retryAfterMs };
-  if (TURNED_AWAY.has(status)) return { kind: 'transient', reason, ran: 'no', retryAfterMs };
-  if ((status >= 500 && !NEVER_MENDED.has(status)) || said.retry === 'same_key') {
-    return { kind: 'transient', reason, ran: 'unknown', retryAfterMs };
+  if (TURNED_AWAY.includes(status)) return { ...transient, ran: 'no' };
+  if ((status >= 500 && !NEVER_MENDED.includes(status)) || said.retry === 'same_key') {
+    return { ...transient, ran: 'unknown' };
   }
-  return { kind: 'refused', reason };
+  return { kind: 'refused', reason, atTheDoor: AT_THE_DOOR.includes(status) };
+}
+
+/** What a verdict means when an attempt before it may have had an effect. */
+export function afterDoubt(verdict: Verdict): Verdict {
+  return verdict.kind === 'refused' && verdict.atTheDoor
+    ? { ...verdict, kind: 'transient', ran: 'unknown', retryAfterMs: null }
+    : verdict;
 }
 
 /** Failures to connect, by the codes that Node gives them. Nothing was sent yet. */
-const NOT_CONNECTED = /REFUSED|NOTFOUND|AGAIN|UNREACH|CONNECT_TIMEOUT/;
-const TLS_FAILED = /CERT|TLS|SSL|SIGNED|UNABLE_TO/;
+const NOT_CONNECTED = /REFUSED|NOTFOUND|AGAIN|UNREACH|CONNECT_T/;
+const TLS_FAILED = /CERT|TLS|SSL|SIGN/;
 
 /**
  * What a rejected `fetch` means. Browsers tell nothing apart but an abort: lost network, failed name look-up
@@ -87,9 +103,9 @@ export function judgeFailure(error: unknown, callerSignal?: AbortSignal | null):
     return { kind: 'unreachable', reason: 'no answer in time', ran: 'unknown' };
   }
   const code = errorCode(error);
-  if (TLS_FAILED.test(code)) return { kind: 'unreachable', reason: `TLS: ${code}`, ran: 'no' };
-  if (NOT_CONNECTED.test(code)) return { kind: 'unreachable', reason: code, ran: 'no' };
-  return { kind: 'unreachable', reason: code || 'network failure', ran: 'unknown' };
+  const isTls = TLS_FAILED.test(code);
+  const ran = isTls || NOT_CONNECTED.test(code) ? 'no' : 'unknown';
+  return { kind: 'unreachable', reason: (isTls ? 'TLS: ' : '') + code || 'network failure', ran };
 }
 
 function errorCode(error: unknown): string {

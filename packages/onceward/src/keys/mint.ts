@@ -3,22 +3,15 @@ import { cryptoBytes, type RandomBytes, toHex } from './random-bytes.ts';
 /** A UUID of version 4. Fits the profiles `http`, `sync` and `ledger`. */
 export function mintUuid(randomBytes: RandomBytes = cryptoBytes): string {
   const bytes = randomBytes(16);
-  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
-  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
-  const hex = toHex(bytes);
-  return [
-    hex.slice(0, 8),
-    hex.slice(8, 12),
-    hex.slice(12, 16),
-    hex.slice(16, 20),
-    hex.slice(20),
-  ].join('-');
+  bytes[6] = ((bytes[6] as number) & 0x0f) | 0x40;
+  bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
+  return toHex(bytes).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 const TIME_DIGITS = 10;
 const RANDOM_DIGITS = 16;
-const RANDOM_RANGE = 1n << 80n;
+const RANDOM_RANGE = /* @__PURE__ */ BigInt(2 ** 80);
 
 export interface UlidSource {
   readonly now?: () => number;

@@ -19,9 +19,6 @@ export function indexedDbStorage(name = 'onceward-outbox'): OutboxStorage {
   const database = (): Promise<IDBDatabase> => {
     opened ??= open(name, () => {
       opened = null;
-    }).catch((error) => {
-      opened = null;
-      throw error;
     });
     return opened;
   };
@@ -63,7 +60,10 @@ function open(name: string, onLost: () => void): Promise<IDBDatabase> {
   return new Promise((resolve, reject) => {
     const request = indexedDB.open(name, 1);
     request.onupgradeneeded = () => request.result.createObjectStore(STORE);
-    request.onerror = () => reject(request.error);
+    request.onerror = () => {
+      onLost();
+      reject(request.error);
+    };
     request.onsuccess = () => {
       const database = request.result;
       database.onclose = onLost;
@@ -97,9 +97,15 @@ function swap(database: IDBDatabase, changes: readonly Change[]): Promise<boolea
         transaction.abort();
       };
     }
-    for (const { key, next } of changes) {
-      if (next === null) store.delete(key);
-      else store.put(next, key);
+    try {
+      for (const { key, next } of changes) {
+        if (next === null) store.delete(key);
+        else store.put(next, key);
+      }
+    } catch (error) {
+      // One that cannot be stored at all; without this, those before it would be.
+      reject(error);
+      transaction.abort();
     }
   });
 }

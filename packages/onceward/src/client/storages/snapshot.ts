@@ -1,10 +1,11 @@
+import { ClientError } from '../client-error.ts';
 import type { Change, OutboxStorage } from '../outbox-storage.ts';
 import { SortedIndex } from './memory.ts';
 
 /** A place that keeps one text, such as an entry of React Native's AsyncStorage. */
 export interface SnapshotPlace {
   load(): Promise<string | null>;
-  /** Resolves when the text would survive the end of the app. */
+  /** Resolves when the text would survive the end of the app. One that fails or is cut short leaves the last text. */
   save(text: string): Promise<void>;
 }
 
@@ -14,8 +15,17 @@ export interface SnapshotPlace {
  */
 export async function openSnapshotStorage(place: SnapshotPlace): Promise<OutboxStorage> {
   const index = new SortedIndex();
-  const kept = JSON.parse((await place.load()) ?? '{}') as Record<string, string>;
-  for (const [key, text] of Object.entries(kept)) index.apply({ key, next: JSON.parse(text) });
+  const kept = await place.load();
+  try {
+    const entries = Object.entries(JSON.parse(kept ?? '{}') as Record<string, string>);
+    for (const [key, text] of entries) {
+      if (typeof text !== 'string') throw new TypeError(`${key} is no text`);
+      index.apply({ key, next: JSON.parse(text) });
+    }
+  } catch (cause) {
+    const message = 'what is saved is no outbox, or was cut off; nothing was changed';
+    throw new ClientError('STORAGE_FAILED', message, { cause });
+  }
   let last: Promise<unknown> = Promise.resolve();
 
   const swap = async (changes: readonly Change[]): Promise<boolean> => {
