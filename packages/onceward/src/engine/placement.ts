@@ -1,6 +1,7 @@
 import { plainOutcome } from './answer.ts';
+import { checkId } from './input.ts';
 import type { PlacedRecord } from './operation.ts';
-import { callStore, type EngineParts, prepare, understand } from './parts.ts';
+import { callStore, type EngineParts, prepare, settlingNow, understand } from './parts.ts';
 import { type EffectKind, onLapseOf, type Policy } from './policy.ts';
 import type { OperationId, OperationRecord, Outcome, Step } from './record.ts';
 import type { RecordStore } from './record-store.ts';
@@ -19,20 +20,36 @@ export interface Work {
 
 /** Something that was done elsewhere and is only to be known here. */
 export interface DoneWork {
+  /** What comes of it: both are written or neither. Only for stores that can write several records at once. */
+  readonly opens?: Work;
   readonly id: OperationId;
   readonly fingerprint: string;
   readonly outcome: Outcome;
   readonly keepMs: DurationMs;
 }
 
-/** `null`: the id is taken, by an earlier call of the same work as a rule. Nothing was changed. */
+/**
+ * The record that waits to be claimed, where there is one. `null`: the id is taken, by an earlier call of the same work
+ * as a rule. Nothing was changed.
+ */
 export type Placed = PlacedRecord | null;
 
 /**
  * Writes a record that nobody has claimed. It looks like one whose attempt gave back its claim after some steps, and
  * is taken up in the same way. A lost reply is settled by placing again: the id is the work's own.
  */
-export async function placeWork(
+export function placeWork(
+  parts: EngineParts,
+  store: RecordStore,
+  work: Work | DoneWork,
+  policy: Pick<Policy, 'storeTimeoutMs'>,
+): Promise<Placed> {
+  return 'opens' in work && work.opens !== undefined
+    ? placeBoth(parts, store, work, work.opens, policy)
+    : placeOne(parts, store, work, policy);
+}
+
+async function placeOne(
   parts: EngineParts,
   store: RecordStore,
   work: Work | DoneWork,
@@ -44,6 +61,32 @@ export async function placeWork(
   // Read for its events alone: what cannot be read is told, and stays as it is.
   understand(parts, work.id, result.current);
   return null;
+}
+
+/** An answer and the work that it promises. A lost reply is settled by the next arrival: there are both or neither. */
+async function placeBoth(
+  parts: EngineParts,
+  store: RecordStore,
+  answer: DoneWork,
+  work: Work,
+  policy: Pick<Policy, 'storeTimeoutMs'>,
+): Promise<Placed> {
+  checkId(work.id);
+  const { id } = answer;
+  const records = [
+    { id, next: prepare(id, done(parts, answer)) },
+    { id: work.id, next: prepare(work.id, waiting(parts, work)) },
+  ];
+  parts.world.crashPoint?.('before-claim');
+  const revisions = await callStore(parts, 'claim', policy, () => {
+    if (store.insertAll === undefined) throw new Error('the store writes one record at a time');
+    return store.insertAll(records);
+  });
+  parts.world.crashPoint?.('after-settle');
+  const revision = revisions?.[1];
+  if (revision === undefined) return null;
+  parts.observe({ type: 'settled', id, state: 'committed', attempt: 0 });
+  return { revision, steps: work.steps };
 }
 
 function waiting(parts: EngineParts, work: Work): OperationRecord {
@@ -63,7 +106,7 @@ function waiting(parts: EngineParts, work: Work): OperationRecord {
 }
 
 function done(parts: EngineParts, work: DoneWork): OperationRecord {
-  const now = parts.world.now();
+  const now = settlingNow(parts);
   return {
     state: 'committed',
     fingerprint: work.fingerprint,

@@ -23,6 +23,13 @@ export interface RecordStore {
    */
   swap(id: OperationId, expected: Revision | null, next: NextRecord | null): Promise<SwapResult>;
 
+  /**
+   * Stores records of different ids where nothing is stored yet: all of them or none, whatever dies meanwhile. Gives
+   * their revisions in order, or `null` when one of the places is taken or may be; then nothing was changed, and swaps
+   * tell more. Fails as `swap` does. Absent: the store cannot write several at once.
+   */
+  insertAll?(records: readonly InsertedRecord[]): Promise<readonly Revision[] | null>;
+
   /** In no particular order; what changes while it runs may or may not be seen. */
   scan(query: ScanQuery): AsyncIterable<ScannedRecord>;
 
@@ -69,6 +76,11 @@ export interface NextRecord {
   readonly state: RecordState;
   /** When the sweeper should look at it; `null` is never. */
   readonly dueAt: EpochMs | null;
+}
+
+export interface InsertedRecord {
+  readonly id: OperationId;
+  readonly next: NextRecord;
 }
 
 export type SwapResult =

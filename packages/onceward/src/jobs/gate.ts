@@ -98,32 +98,27 @@ export class Gate implements JobsPort {
   }
 
   /** Pending entries are never evicted, so a gate that is full of them takes in no more. */
-  async #sendOn(name: string, submission: Submission, waitMs: DurationMs): Promise<Answer> {
+  #sendOn(name: string, submission: Submission, waitMs: DurationMs): Answer | Promise<Answer> {
     if (this.#pending.size >= this.#windows.maxEntries) {
       return refused('over_quota', { retryAfterMs: RETRY_MS });
     }
     const answer = this.#ask(name, submission, waitMs);
     this.#pending.set(name, { fingerprint: submission.fingerprint, answer });
-    try {
-      return await answer;
-    } finally {
-      this.#pending.delete(name);
-    }
-  }
-
-  async #ask(name: string, submission: Submission, waitMs: DurationMs): Promise<Answer> {
-    const answer = await this.#askManager(submission, waitMs);
-    if (answer.status !== 'refused') this.#remember(name, submission, answer);
     return answer;
   }
 
-  async #askManager(submission: Submission, waitMs: DurationMs): Promise<Answer> {
+  async #ask(name: string, submission: Submission, waitMs: DurationMs): Promise<Answer> {
+    let answer: Answer;
     try {
-      return await this.#manager.submit(submission, waitMs);
+      answer = await this.#manager.submit(submission, waitMs);
     } catch {
       // A port that cannot be reached: whether the job was created is for the retry to find out, under its key.
-      return refused('unavailable', { retryAfterMs: RETRY_MS });
+      // Awaited, because a port may throw at once, before this one has been noted as pending.
+      answer = await Promise.resolve(refused('unavailable', { retryAfterMs: RETRY_MS }));
     }
+    this.#pending.delete(name);
+    if (answer.status !== 'refused') this.#remember(name, submission, answer);
+    return answer;
   }
 
   #remember(

@@ -5,7 +5,6 @@ import type { World } from '../engine/world.ts';
 import { nodePlatform } from '../runtime/node-platform.ts';
 import { memoryStore } from '../stores/memory/memory-store.ts';
 import { type ManualWorld, manualWorld } from '../testing/manual-world.ts';
-import { withTraits } from '../testing/troubled-store.ts';
 import { defineJob, type Rerun } from './job-type.ts';
 import { JobManager } from './manager.ts';
 import { type Answer, submissionOf } from './submission.ts';
@@ -16,6 +15,25 @@ interface Death {
   readonly when: 'before' | 'after';
 }
 
+interface Kind {
+  readonly name: string;
+  readonly isEmbedded: boolean;
+  readonly writesTogether: boolean;
+  /** How many writes a job takes, and which of them claims its run. */
+  readonly writes: number;
+  readonly claim: number;
+}
+
+/** Reserve and place; then the run's claim and the commit of the submission, in this order; then settle. */
+const ONE_BY_ONE = { writesTogether: false, writes: 5, claim: 3 } as const;
+/** The submission's answer and the job; the run's claim; settle. */
+const TOGETHER = { writesTogether: true, writes: 3, claim: 2 } as const;
+const KINDS: readonly Kind[] = [
+  { name: 'shared', isEmbedded: false, ...ONE_BY_ONE },
+  { name: 'embedded', isEmbedded: true, ...ONE_BY_ONE },
+  { name: 'embedded and writes several records at once', isEmbedded: true, ...TOGETHER },
+];
+
 class Life {
   writes = 0;
   dead = false;
@@ -25,12 +43,14 @@ class Life {
   constructor(
     world: ManualWorld,
     disk: RecordStore,
+    kind: Kind,
     firstRevisionOfLife: number | null,
     rerun: Rerun,
     runs: number[],
     death: Death | null,
   ) {
-    const store = withTraits(this.#mortal(disk, death), { firstRevisionOfLife });
+    const traits = { ...disk.traits, firstRevisionOfLife };
+    const store = { ...this.#mortal(disk, kind, death), traits };
     const mortalWorld = this.#mortalWorld(world);
     this.engine = new Engine({ store, world: mortalWorld, platform: nodePlatform() });
     const counted = defineJob({
@@ -45,21 +65,25 @@ class Life {
     this.manager = new JobManager({ engine: this.engine, world: mortalWorld, types: [counted] });
   }
 
-  #mortal(disk: RecordStore, death: Death | null): RecordStore {
+  #mortal(disk: RecordStore, kind: Kind, death: Death | null): RecordStore {
     const never = () => new Promise<never>(() => {});
+    const write = async <T>(call: () => Promise<T>): Promise<T> => {
+      if (this.dead) return never();
+      this.writes += 1;
+      const isLast = death !== null && this.writes === death.atWrite;
+      if (isLast) this.dead = true;
+      if (isLast && death.when === 'before') return never();
+      const result = await call();
+      return isLast ? never() : result;
+    };
     return {
       ...disk,
       traits: disk.traits,
       read: (id) => (this.dead ? never() : disk.read(id)),
-      swap: async (id, expected, next) => {
-        if (this.dead) return never();
-        this.writes += 1;
-        const isLast = death !== null && this.writes === death.atWrite;
-        if (isLast) this.dead = true;
-        if (isLast && death.when === 'before') return never();
-        const result = await disk.swap(id, expected, next);
-        return isLast ? never() : result;
-      },
+      swap: (id, expected, next) => write(() => disk.swap(id, expected, next)),
+      ...(kind.writesTogether
+        ? { insertAll: (records) => write(async () => (await disk.insertAll?.(records)) ?? null) }
+        : {}),
       scan: (query) => disk.scan(query),
       count: () => disk.count(),
       close: () => disk.close(),
@@ -85,18 +109,15 @@ const submission = submissionOf({
   payload: { n: 1 },
 });
 
-/** Reserve and place; then the run's claim and the commit of the submission, in this order; then settle. */
-const WRITES_OF_ONE_JOB = 5;
-const CLAIM = 3;
-
 async function firstLife(
   world: ManualWorld,
   disk: RecordStore,
+  kind: Kind,
   rerun: Rerun,
   runs: number[],
   death: Death,
 ) {
-  const life = new Life(world, disk, null, rerun, runs, death);
+  const life = new Life(world, disk, kind, null, rerun, runs, death);
   let acknowledged: Answer | null = null;
   void life.manager.submit(submission).then((answer) => {
     acknowledged = answer;
@@ -106,25 +127,25 @@ async function firstLife(
   return acknowledged as Answer | null;
 }
 
-const deaths: Death[] = Array.from({ length: WRITES_OF_ONE_JOB }, (_, i) => i + 1).flatMap(
-  (atWrite) => [
-    { atWrite, when: 'before' as const },
-    { atWrite, when: 'after' as const },
-  ],
-);
+describe.each(KINDS)('on a store that is $name', (kind) => {
+  const deaths: Death[] = Array.from({ length: kind.writes }, (_, i) => i + 1).flatMap(
+    (atWrite) => [
+      { atWrite, when: 'before' as const },
+      { atWrite, when: 'after' as const },
+    ],
+  );
 
-describe.each(['shared', 'embedded'] as const)('on a store that is %s', (kind) => {
   /** After the death: what the client learns by retrying, and what becomes of the job. */
   async function survive(rerun: Rerun, death: Death) {
     const world = manualWorld();
     const disk = memoryStore();
     const runs: number[] = [];
-    const acknowledged = await firstLife(world, disk, rerun, runs, death);
+    const acknowledged = await firstLife(world, disk, kind, rerun, runs, death);
     const runsBefore = runs.length;
     const revisions: number[] = [0];
     for await (const { revision } of disk.scan({ limit: 100 })) revisions.push(revision);
-    const bornAt = kind === 'embedded' ? Math.max(...revisions) + 1 : null;
-    const second = new Life(world, disk, bornAt, rerun, runs, null);
+    const bornAt = kind.isEmbedded ? Math.max(...revisions) + 1 : null;
+    const second = new Life(world, disk, kind, bornAt, rerun, runs, null);
     const retries: Promise<Answer>[] = [];
     for (let i = 0; i < 4; i += 1) {
       retries.push(second.manager.submit(submission));
@@ -160,8 +181,8 @@ describe.each(['shared', 'embedded'] as const)('on a store that is %s', (kind) =
       expect(jobs).toHaveLength(1);
       // Nobody can know whether a run that was claimed and not settled has happened; all else has run.
       const isClaimed =
-        death.atWrite > CLAIM || (death.atWrite === CLAIM && death.when === 'after');
-      const isSettled = death.atWrite === WRITES_OF_ONE_JOB && death.when === 'after';
+        death.atWrite > kind.claim || (death.atWrite === kind.claim && death.when === 'after');
+      const isSettled = death.atWrite === kind.writes && death.when === 'after';
       const isDoubtful = isClaimed && !isSettled;
       expect(jobs[0]?.state).toBe(isDoubtful ? 'in_doubt' : 'succeeded');
       if (isDoubtful) expect(runs.length).toBe(runsBefore);

@@ -29,7 +29,7 @@ interface Setup {
   readonly manager: JobManager;
 }
 
-function setUp(
+function setUpShared(
   types: readonly JobType[] = [echo],
   options: Partial<JobManagerOptions> = {},
   store: RecordStore = sharedStore(memoryStore()),
@@ -40,7 +40,16 @@ function setUp(
   return { world, engine, manager };
 }
 
-describe('a submission', () => {
+/** Stores that can write several records at once take a submission in with one write, others step by step. */
+const STORES = [
+  ['a shared store', () => sharedStore(memoryStore())],
+  ['a store that writes several records at once', () => memoryStore()],
+] as const;
+
+describe.each(STORES)('a submission on %s', (_name, openStore) => {
+  const setUp: typeof setUpShared = (types, options, store = openStore(), world = undefined) =>
+    setUpShared(types, options, store, world);
+
   it('[J3] [J4] is committed once and answered with the same job afterwards', async () => {
     const { manager } = setUp();
     const first = await manager.submit(submission());
@@ -189,7 +198,7 @@ describe('a submission', () => {
 
 describe('a job', () => {
   async function runOne(type: JobType, payload: unknown = {}, options = {}) {
-    const setup = setUp([type], options);
+    const setup = setUpShared([type], options);
     const answer = await setup.manager.submit(submission(payload, KEY, type.type));
     const jobId = 'jobId' in answer ? answer.jobId : '';
     const look = () => setup.manager.find('shop', jobId);
@@ -276,7 +285,7 @@ describe('a job', () => {
         throw new Error('again');
       },
     });
-    const { manager, world } = setUp([shaky]);
+    const { manager, world } = setUpShared([shaky]);
     await manager.submit(submission({}, KEY, 'shaky'));
     await manager.submit(submission({}, KEY.replace(':42:', ':43:'), 'shaky'));
     await world.advance(60_000);
@@ -334,7 +343,7 @@ describe('a job', () => {
   });
 
   it('is listed by state, newest first', async () => {
-    const { manager, world } = setUp([echo], { run: false });
+    const { manager, world } = setUpShared([echo], { run: false });
     for (const n of [1, 2, 3]) {
       await manager.submit(submission({ n }, KEY.replace(':42:', `:${n}:`)));
       await world.advance(10);

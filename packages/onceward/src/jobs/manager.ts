@@ -8,8 +8,9 @@ import type {
   PlacedRecord,
   Settlement,
 } from '../engine/operation.ts';
+import type { Work } from '../engine/placement.ts';
 import type { Policy } from '../engine/policy.ts';
-import type { Outcome, Revision, SettledState } from '../engine/record.ts';
+import type { OperationId, Outcome, Revision, SettledState } from '../engine/record.ts';
 import type { DurationMs } from '../engine/units.ts';
 import type { World } from '../engine/world.ts';
 import {
@@ -66,7 +67,9 @@ export interface JobManagerOptions
  *               fence, `rerun: 'never'` is in doubt until a person has looked.
  *   after 7     nothing is left to do.
  *
- * With a queue in the store's own database 1 to 3 are one commit, and the queue runs the job.
+ * A store that writes several records at once does 1 to 3 for a new key in one write; a key that is not new, or is being
+ * decided upon, goes step by step. With a queue in the store's own database 1 to 3 are one commit, and the queue runs
+ * the job.
  */
 export class JobManager implements JobsPort {
   readonly windows: JobWindows;
@@ -76,6 +79,7 @@ export class JobManager implements JobsPort {
   readonly #policy: Policy;
   readonly #runner: Runner;
   readonly #runs: boolean;
+  readonly #writesTogether: boolean;
 
   constructor(options: JobManagerOptions) {
     const { engine, world, types } = options;
@@ -86,6 +90,7 @@ export class JobManager implements JobsPort {
     this.#types = new Map(types.map((type) => [type.type, type]));
     this.#policy = submissionPolicy(this.windows);
     this.#runs = options.run !== false;
+    this.#writesTogether = engine.store.insertAll !== undefined;
     this.#runner = new Runner({
       ...options,
       types: this.#types,
@@ -100,8 +105,12 @@ export class JobManager implements JobsPort {
 
   async submit(submission: Submission, waitMs = this.#policy.waitMs): Promise<Answer> {
     const type = this.#types.get(submission.type);
-    const operation = this.#operation(submission, waitMs);
     const queue = type !== undefined && 'queue' in type ? type.queue : null;
+    if (this.#writesTogether && type !== undefined && (queue === null || !isTransactional(queue))) {
+      const answer = await this.#takeInAtOnce(submission, type);
+      if (answer !== null) return answer;
+    }
+    const operation = this.#operation(submission, waitMs);
     const execution =
       queue !== null && isTransactional(queue)
         ? await this.#submitWithin(operation, submission, type!, queue)
@@ -193,6 +202,42 @@ export class JobManager implements JobsPort {
     };
   }
 
+  /** `null`: it is no new submission, or none that can be taken in; step by step it will be seen which. */
+  async #takeInAtOnce(submission: Submission, type: JobType): Promise<Answer | null> {
+    if (whatIsWrong(submission, type) !== null) return null;
+    const { tenant, key, fingerprint } = submission;
+    const { committedMs: keepMs } = this.windows;
+    const jobId = randomUUID();
+    const opens = this.#work(runId(tenant, jobId), submission, type);
+    const outcome = idOutcome(jobId);
+    let placed: PlacedRecord | null;
+    try {
+      placed = await this.#engine.place(
+        { id: submissionId(tenant, key), fingerprint, outcome, keepMs, opens },
+        this.#policy,
+      );
+    } catch (error) {
+      if (isTooLarge(error)) return null;
+      if (!isStoreError(error)) throw error;
+      // If it was written all the same, the scan finds the job and the retry its answer.
+      return refused('unavailable', { retryAfterMs: 1_000 });
+    }
+    if (placed === null) return null;
+    if (this.#runs) this.#runner.offer(opens.id, type, placed);
+    return { status: 'committed', jobId, wasDuplicate: false, keepMs };
+  }
+
+  #work(id: OperationId, { type: name, payload }: Submission, type: JobType): Work {
+    const submittedAt = this.#world.now();
+    return {
+      id,
+      fingerprint: RUN_FINGERPRINT,
+      effect: isRepeatable(type) ? RUN_AGAIN : RUN_ONCE,
+      steps: [jobStep({ type: name, payload, submittedAt })],
+      keepMs: KEEP_WAITING_MS,
+    };
+  }
+
   async #takeIn(
     submission: Submission,
     type: JobType | undefined,
@@ -204,22 +249,7 @@ export class JobManager implements JobsPort {
     const id = runId(submission.tenant, jobId);
     let placed: PlacedRecord | null;
     try {
-      placed = await this.#engine.place(
-        {
-          id,
-          fingerprint: RUN_FINGERPRINT,
-          effect: { kind: 'external', onLapse: isRepeatable(type) ? 'take_over' : 'in_doubt' },
-          steps: [
-            jobStep({
-              type: submission.type,
-              payload: submission.payload,
-              submittedAt: this.#world.now(),
-            }),
-          ],
-          keepMs: KEEP_WAITING_MS,
-        },
-        this.#policy,
-      );
+      placed = await this.#engine.place(this.#work(id, submission, type), this.#policy);
     } catch (error) {
       if (!isTooLarge(error)) throw error;
       return reject(error.message);
@@ -347,6 +377,8 @@ export type Reservation =
 /** Records that one listing looks at. Without a tenant, those of submissions and of other doors are among them. */
 const LOOKED_AT_MOST = 10_000;
 const LOOKED_AT_MOST_OF_ALL = 100_000;
+const RUN_AGAIN = { kind: 'external', onLapse: 'take_over' } as const;
+const RUN_ONCE = { kind: 'external', onLapse: 'in_doubt' } as const;
 const ID_STEP = 'job_id';
 const ANSWER_TYPE = 'application/vnd.onceward.submission+json';
 
@@ -370,6 +402,10 @@ function whatIsWrong(submission: Submission, type: JobType | undefined): string 
 
 function isTooLarge(error: unknown): error is OncewardError {
   return error instanceof OncewardError && error.code === 'ONCE_TOO_LARGE';
+}
+
+function isStoreError(error: unknown): boolean {
+  return error instanceof OncewardError && error.code.startsWith('ONCE_STORE_');
 }
 
 function noId(): Promise<never> {

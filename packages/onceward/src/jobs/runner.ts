@@ -64,7 +64,7 @@ export class Runner {
   readonly #policy: Policy;
   readonly #ready: Ready[] = [];
   readonly #held = new Set<string>();
-  readonly #running = new Map<string, AbortController>();
+  readonly #running = new Map<string, Stop>();
   readonly #ended = new Set<() => void>();
   #timer: Timer | null = null;
   #scan: Promise<void> = Promise.resolve();
@@ -174,7 +174,7 @@ export class Runner {
 
   async #run(ready: Ready): Promise<void> {
     const { id, type, placed } = ready;
-    const stop = new AbortController();
+    const stop = new Stop();
     this.#running.set(id.key, stop);
     let again: DurationMs | null = null;
     try {
@@ -217,7 +217,7 @@ export class Runner {
     };
   }
 
-  #effect({ type }: Ready, stop: AbortController): Effect {
+  #effect({ type }: Ready, stop: Stop): Effect {
     return async (attempt) => {
       const job = await attempt.step<StoredJob>('job', vanished);
       const about = { type: job.type, submittedAt: job.submittedAt, attempts: attempt.number };
@@ -246,10 +246,10 @@ export class Runner {
     about: { type: string; submittedAt: number; attempts: number },
     type: JobType,
     attempt: Attempt,
-    stop: AbortController,
+    stop: Stop,
   ): Settlement {
     if (error instanceof OutcomeUnknown) throw error;
-    if (stop.signal.aborted && stop.signal.reason instanceof JobFailed) {
+    if (stop.reason instanceof JobFailed) {
       return rejected(this.#end({ ...about, state: 'cancelled', error: CANCELLED }));
     }
     const isFinal = error instanceof JobFailed || attempt.number >= attemptsOf(type);
@@ -296,6 +296,25 @@ export class Runner {
   }
 }
 
+/** An abort controller that costs nothing until somebody listens. */
+class Stop {
+  reason: Error | null = null;
+  #controller: AbortController | null = null;
+
+  abort(reason: Error): void {
+    this.reason ??= reason;
+    this.#controller?.abort(this.reason);
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === null) {
+      this.#controller = new AbortController();
+      if (this.reason !== null) this.#controller.abort(this.reason);
+    }
+    return this.#controller.signal;
+  }
+}
+
 /** The record was purged between the look and the claim: there is nothing to run, and the claim is given back. */
 class Vanished extends Error {}
 
@@ -307,18 +326,25 @@ async function perform(
   type: JobType,
   job: StoredJob,
   attempt: Attempt,
-  stop: AbortController,
+  stop: Stop,
 ): Promise<unknown> {
   const tenant = tenantOfRun(attempt.id) ?? '';
   const jobId = attempt.id.key;
-  const { downstreamKey: derivedKey, fence, number } = attempt;
   if ('queue' in type) {
+    const { downstreamKey: derivedKey } = attempt;
     await type.queue.enqueue({ jobId, tenant, type: job.type, payload: job.payload, derivedKey });
     return null;
   }
   return type.runRaw(JSON.parse(job.payload), {
-    ...{ jobId, tenant, type: job.type, attempt: number, fence, derivedKey },
+    jobId,
+    tenant,
+    type: job.type,
+    attempt: attempt.number,
+    fence: attempt.fence,
     // Made when asked for: most handlers never do.
+    get derivedKey() {
+      return attempt.downstreamKey;
+    },
     get signal() {
       return AbortSignal.any([attempt.signal, stop.signal]);
     },

@@ -70,12 +70,21 @@ export function submissionOf(parts: SubmissionParts): Submission {
   checkText('type', type, LONGEST_TYPE);
   const parsed = parseJobKey(parts.key);
   if (!parsed.ok) throw new OncewardError('ONCE_INVALID_INPUT', parsed.reason);
-  const payload = JSON.stringify(parts.payload ?? null);
-  if (payload === undefined) {
-    throw new OncewardError('ONCE_INVALID_INPUT', 'the payload cannot be written as JSON');
-  }
+  const payload = payloadText(parts.payload);
   const key = formatJobKey(parsed.parts);
   return { tenant, key, type, payload, fingerprint: fingerprintOf(type, payload) };
+}
+
+function payloadText(payload: unknown): string {
+  let why = '';
+  try {
+    const text = JSON.stringify(payload ?? null);
+    if (text !== undefined) return text;
+  } catch (error) {
+    // Too deeply nested for the stack, in a circle, or a bigint.
+    why = `: ${(error as Error).message}`;
+  }
+  throw new OncewardError('ONCE_INVALID_INPUT', `the payload cannot be written as JSON${why}`);
 }
 
 function fingerprintOf(type: string, payload: string): string {

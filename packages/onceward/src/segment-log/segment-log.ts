@@ -100,12 +100,17 @@ export class SegmentLog {
     for (const { number, end } of this.#segments.values()) yield { number, byteLength: end };
   }
 
-  /** Takes the entry into the next batch and returns its sequence. Throws if the log is closed or has failed. */
-  append(entry: LogEntry): number {
+  /**
+   * Takes the entry into the next batch and returns its sequence. Throws if the log is closed or has failed.
+   *
+   * A batch is written whole or, after a crash, cut off whole. With `isMoreToCome` the next entry, which must be appended
+   * before anything is awaited, goes into the same batch: after a crash there are both or neither.
+   */
+  append(entry: LogEntry, isMoreToCome = false): number {
     this.assertWritable();
     const sequence = this.#nextSequence++;
     this.#filling.add(entry, sequence);
-    if (this.#filling.used >= BATCH_LIMIT) {
+    if (this.#filling.used >= BATCH_LIMIT && !isMoreToCome) {
       this.#full.push(this.#filling);
       this.#filling = this.#newBatch();
     }

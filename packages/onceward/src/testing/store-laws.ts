@@ -47,6 +47,10 @@ export const STORE_LAWS = {
     title: '[E11] forgetDue takes settled records that are due, up to the limit',
     check: forgetDue,
   },
+  'insert-all': {
+    title: '[E1] insertAll stores all records or none, and of many with one id in common one wins',
+    check: insertAll,
+  },
   'changed-wakes': {
     title: '[E4] changed settles when the record changes, or at once',
     check: changedWakes,
@@ -269,6 +273,42 @@ async function forgetDue({ store }: OpenedStore): Promise<void> {
   expect(await store.forgetDue(NOW, 100)).toBe(0);
   expect(await collect(store, { limit: 100, scope: 'due' })).toEqual([]);
   expect(await collect(store, { limit: 100, scope: 'kept' })).toHaveLength(4);
+}
+
+async function insertAll({ store, reopen }: OpenedStore): Promise<void> {
+  if (!store.insertAll) throw new DoesNotConcern('the store writes one record at a time');
+  const insert = (keys: readonly string[], text: string) =>
+    store.insertAll!(keys.map((key) => ({ id: { scope: 'all', key }, next: record(text) })));
+  const none = { pending: 0, committed: 0, rejected: 0, in_doubt: 0 };
+
+  const revisions = await insert(['a', 'b', 'c'], 'first');
+  expect(revisions).toHaveLength(3);
+  expect(await store.count()).toEqual({ ...none, pending: 3 });
+  // Each is a record like any other: the revision that was given is the one to swap against.
+  await win(store.swap({ scope: 'all', key: 'b' }, revisions?.[1] ?? null, record('swapped')));
+  expect(await insert(['d', 'c'], 'second')).toBeNull();
+  expect(await textAt(store, { scope: 'all', key: 'd' })).toBeNull();
+  expect(await textAt(store, { scope: 'all', key: 'c' })).toBe('first');
+
+  const large = record(new Uint8Array(store.traits.maxRecordBytes + 1));
+  const refused = store.insertAll([
+    { id: { scope: 'all', key: 'small' }, next: record('small') },
+    { id: { scope: 'all', key: 'large' }, next: large },
+  ]);
+  await expect(refused).rejects.toMatchObject({ code: 'ONCE_TOO_LARGE', applied: 'no' });
+  expect(await textAt(store, { scope: 'all', key: 'small' })).toBeNull();
+
+  const rivals = await Promise.all(
+    Array.from({ length: 32 }, (_, i) => insert([`own ${i}`, 'contested'], `rival ${i}`)),
+  );
+  expect(rivals.filter((won) => won !== null)).toHaveLength(1);
+  expect(await store.count()).toEqual({ ...none, pending: 5 });
+  if (reopen === undefined) return;
+  const again = await reopen();
+  const kept = await textAt(again, { scope: 'all', key: 'contested' });
+  const winner = rivals.findIndex((won) => won !== null);
+  expect(kept).toBe(`rival ${winner}`);
+  expect(await textAt(again, { scope: 'all', key: `own ${winner}` })).toBe(kept);
 }
 
 async function changedWakes({ store }: OpenedStore): Promise<void> {

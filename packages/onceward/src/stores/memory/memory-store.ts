@@ -1,6 +1,7 @@
 import { StoreError } from '../../engine/errors.ts';
 import type { OperationId, RecordState, Revision } from '../../engine/record.ts';
 import type {
+  InsertedRecord,
   NextRecord,
   RecordStore,
   ScannedRecord,
@@ -64,14 +65,7 @@ class MemoryStore implements RecordStore {
     next: NextRecord | null,
   ): Promise<SwapResult> {
     this.#assertOpen();
-    const { maxRecordBytes } = this.traits;
-    if (next && next.bytes.length > maxRecordBytes) {
-      throw new StoreError(
-        'ONCE_TOO_LARGE',
-        `The record has ${next.bytes.length} bytes, the store accepts ${maxRecordBytes}. Keep less of the outcome or raise maxRecordBytes.`,
-        { applied: 'no' },
-      );
-    }
+    if (next) this.#assertFits(next.bytes);
     const current = this.#find(id);
     if ((current?.revision ?? null) !== expected) return { won: false, current: copyOf(current) };
     const revision = ++this.#revision;
@@ -89,6 +83,17 @@ class MemoryStore implements RecordStore {
       wake(current);
     }
     return { won: true, revision };
+  }
+
+  async insertAll(records: readonly InsertedRecord[]): Promise<readonly Revision[] | null> {
+    this.#assertOpen();
+    for (const { next } of records) this.#assertFits(next.bytes);
+    if (records.some(({ id }) => this.#find(id) !== undefined)) return null;
+    return records.map(({ id, next }) => {
+      this.#revision += 1;
+      this.#add(id, this.#revision, next);
+      return this.#revision;
+    });
   }
 
   async *scan(query: ScanQuery): AsyncIterable<ScannedRecord> {
@@ -173,6 +178,16 @@ class MemoryStore implements RecordStore {
     if (keys.size === 0) this.#scopes.delete(scope);
     this.#count[record.state]--;
     wake(record);
+  }
+
+  #assertFits(bytes: Uint8Array): void {
+    const { maxRecordBytes } = this.traits;
+    if (bytes.length <= maxRecordBytes) return;
+    throw new StoreError(
+      'ONCE_TOO_LARGE',
+      `The record has ${bytes.length} bytes, the store accepts ${maxRecordBytes}. Keep less of the outcome or raise maxRecordBytes.`,
+      { applied: 'no' },
+    );
   }
 
   #assertOpen(): void {

@@ -143,6 +143,45 @@ describe('wal store at a power cut', () => {
     await store.close();
   });
 
+  it('[E2] [J3] keeps both records of one insert or neither, at whichever file operation the power fails', {
+    timeout: 120_000,
+  }, async () => {
+    // Some pairs have a batch to themselves, some share one, and some are longer than a batch should be.
+    const lengths = [10, 10, 700 * KIB, 300, 5 * KIB, 600 * KIB, 10, 2 * KIB];
+    const acknowledged = new Set<number>();
+    const insertPairs = async (disk: PowerCutDisk) => {
+      const store = await openWalStore({ directory: '/store', fileSystem: disk });
+      const insert = async (i: number, length: number) => {
+        const next = { bytes: Buffer.alloc(length, i + 1), state: 'pending', dueAt: DUE } as const;
+        const pair = [`first ${i}`, `second ${i}`].map((key) => ({ id: idOf(key), next }));
+        if ((await store.insertAll(pair)) !== null) acknowledged.add(i);
+      };
+      for (let from = 0; from < lengths.length; from += 3) {
+        const together = lengths.slice(from, from + 3);
+        await Promise.all(together.map((length, i) => insert(from + i, length)));
+      }
+      await store.close();
+    };
+    const whole = new PowerCutDisk();
+    await insertPairs(whole);
+    expect(acknowledged.size).toBe(lengths.length);
+    for (let cutAt = 1; cutAt <= whole.operations; cutAt++) {
+      acknowledged.clear();
+      const disk = new PowerCutDisk({ cutAt, seed: cutAt });
+      await insertPairs(disk).catch((error) => {
+        if (!disk.isCut) throw error;
+      });
+      const store = await openWalStore({ directory: '/store', fileSystem: disk.restart() });
+      for (let i = 0; i < lengths.length; i++) {
+        const first = await store.read(idOf(`first ${i}`));
+        const second = await store.read(idOf(`second ${i}`));
+        expect(first === null).toBe(second === null);
+        if (acknowledged.has(i)) expect(second?.bytes.length).toBe(lengths[i]);
+      }
+      await store.close();
+    }
+  });
+
   it('[E11] gives the space of forgotten records back', async () => {
     const disk = new PowerCutDisk();
     const store = await open(disk);

@@ -1,6 +1,7 @@
 import { StoreError } from '../../engine/errors.ts';
 import type { OperationId, Revision } from '../../engine/record.ts';
 import type {
+  InsertedRecord,
   NextRecord,
   RecordStore,
   ScannedRecord,
@@ -134,6 +135,36 @@ export class WalStore implements RecordStore {
     return this.#contend(id, expected, next);
   }
 
+  /** In one batch of the log, which a crash leaves whole or not at all. */
+  insertAll(records: readonly InsertedRecord[]): Promise<readonly Revision[] | null> {
+    try {
+      this.#assertOpen();
+      this.#log.assertWritable();
+      for (const { next } of records) this.#assertFits(next.bytes);
+      for (const { id } of records) {
+        this.#table.id.load(id);
+        // Also when another id has the same hash: then the swaps find out which of the two it is.
+        if (this.#find(null) >= 0) return Promise.resolve(null);
+      }
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return new Promise((resolve, reject) => {
+      const revisions: Revision[] = [];
+      const last = records.length - 1;
+      records.forEach(({ id, next }, i) => {
+        this.#table.id.load(id);
+        const flight = this.#putFlight(-1, id, next);
+        flight.reject = reject;
+        flight.resolve = (result) => {
+          if (result.won) revisions.push(result.revision);
+          if (i === last) resolve(revisions);
+        };
+        this.#log.append(flight, i < last);
+      });
+    });
+  }
+
   async *scan(query: ScanQuery): AsyncIterable<ScannedRecord> {
     this.#assertOpen();
     const { index } = this.#table;
@@ -239,6 +270,16 @@ export class WalStore implements RecordStore {
       return forgotten.then((revision) => ({ won: true, revision }));
     }
     this.#log.assertWritable();
+    const flight = this.#putFlight(row, id, next);
+    return new Promise((resolve, reject) => {
+      flight.resolve = resolve;
+      flight.reject = reject;
+      this.#log.append(flight);
+    });
+  }
+
+  /** The id must be the one that is loaded, and the flight be appended before another is. */
+  #putFlight(row: number, id: OperationId, next: NextRecord): PutFlight {
     const { index, id: loaded } = this.#table;
     const previous = row < 0 ? 0 : index.revision(row);
     const target =
@@ -246,7 +287,7 @@ export class WalStore implements RecordStore {
         ? // Not yet a revision, but as unique as one.
           index.insert(loaded.hash1, loaded.hash2, loaded.scopeHash, --this.#unborn)
         : row;
-    const flight = new PutFlight(
+    return new PutFlight(
       this.#room,
       target,
       id,
@@ -255,11 +296,6 @@ export class WalStore implements RecordStore {
       previous,
       next.bytes,
     );
-    return new Promise((resolve, reject) => {
-      flight.resolve = resolve;
-      flight.reject = reject;
-      this.#log.append(flight);
-    });
   }
 
   #forget(rows: readonly number[], id: OperationId | null): Promise<number> {
