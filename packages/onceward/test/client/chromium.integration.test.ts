@@ -1,7 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Outbox } from '../../src/client/index.ts';
 import { BrowserRig, bundlePage } from './browser-rig.ts';
 import { type Files, type OrdersServer, startOrdersServer } from './orders-server.ts';
+
+declare global {
+  /** Inside of the browser: one outbox for several calls. */
+  var outbox: Outbox | undefined;
+}
 
 let files: Files;
 let server: OrdersServer;
@@ -148,6 +154,75 @@ describe('outbox in Chromium', () => {
     await until('there is room again', async () => (await enqueue('after')) === 'queued');
     await until('it was sent', () => server.effects().size === 1);
     expectOnce(['after']);
+  });
+
+  it('[C4] a quota that is reached in the middle of a write leaves all of it or nothing', async () => {
+    const tab = await rig.openTab();
+    const session = await rig.context.newCDPSession(tab);
+    // Before anything is stored: how much room is left is looked up only now and then.
+    const quotaSize = 2_000_000;
+    await session.send('Storage.overrideQuotaForOrigin', { origin: server.url, quotaSize });
+    await tab.evaluate(() => page.open({ start: false }).enqueue(page.order('first')));
+    // A hundred of fifty kilobytes each, in one write: more than there is room for.
+    const kept = await tab.evaluate(async () => {
+      const outbox = page.open({ start: false });
+      const large = (i: number) => ({
+        url: '/orders',
+        json: { item: `large ${i}`, filling: 'x'.repeat(50_000) },
+      });
+      const ends = await Promise.allSettled(
+        Array.from({ length: 100 }, (_, i) => outbox.enqueue(large(i))),
+      );
+      return ends.flatMap(({ status }, i) => (status === 'fulfilled' ? [`large ${i}`] : []));
+    });
+    expect(kept.length).toBeLessThan(100);
+    expect(await tab.evaluate(() => page.count('waiting'))).toBe(kept.length + 1);
+    await session.send('Storage.overrideQuotaForOrigin', { origin: server.url });
+    await tab.evaluate(() => {
+      page.open();
+    });
+    await until('all were sent', () => server.effects().size === kept.length + 1);
+    await until('none waits', async () => (await tab.evaluate(() => page.count('waiting'))) === 0);
+    expectOnce(['first', ...kept]);
+  });
+
+  it('[C4] a database that another tab deletes or takes over is neither blocked nor sent from twice', async () => {
+    const [one, two] = [await rig.openTab(), await rig.openTab()];
+    const enqueue = (item: string) =>
+      one.evaluate(async (item) => {
+        globalThis.outbox ??= page.open();
+        try {
+          return (await globalThis.outbox.enqueue(page.order(item))).status;
+        } catch (error) {
+          return (error as { code: string }).code;
+        }
+      }, item);
+    expect(await enqueue('before')).toBe('queued');
+    await until('it was sent', () => server.effects().size === 1);
+    await two.evaluate(() => page.discard());
+    expect(await enqueue('after a deletion')).toBe('queued');
+    await until('it was sent too', () => server.effects().size === 2);
+    // An application of a later version has moved in: this one must say so, and leave it alone.
+    await two.evaluate(() => page.upgrade());
+    expect(await enqueue('after an upgrade')).toBe('STORAGE_FAILED');
+    expectOnce(['before', 'after a deletion']);
+  });
+
+  it('[C4] a request that cannot be stored takes nothing else down with it, and leaves nothing behind', async () => {
+    const tab = await rig.openTab();
+    const told = await tab.evaluate(async () => {
+      const outbox = page.open();
+      const ends = await Promise.allSettled([
+        outbox.enqueue(page.order('good')),
+        outbox.enqueue(page.order('odd'), { label: (() => {}) as unknown as string }),
+        outbox.enqueue(page.order('also good')),
+      ]);
+      const last = await outbox.enqueue(page.order('later'));
+      return [...ends.map(({ status }) => status), last.status];
+    });
+    expect(told).toEqual(['fulfilled', 'rejected', 'fulfilled', 'queued']);
+    await until('all were sent', () => server.effects().size === 3);
+    expectOnce(['good', 'also good', 'later']);
   });
 
   it('[C9] the service worker sends in the background when no page is open', async () => {

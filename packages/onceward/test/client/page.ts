@@ -46,6 +46,15 @@ export const page = {
     });
   },
 
+  /** Does what a later version of the library might do. */
+  upgrade(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const request = indexedDB.open('onceward-outbox', 2);
+      request.onsuccess = () => resolve();
+      request.onerror = () => reject(request.error);
+    });
+  },
+
   async whenEmpty(outbox: client.Outbox): Promise<void> {
     while (outbox.status.getSnapshot().waiting > 0 || (await page.count('waiting')) > 0) {
       await new Promise((resolve) => setTimeout(resolve, 250));
