@@ -164,6 +164,30 @@ describe('a gate', () => {
     expect(manager.asked).toHaveLength(2);
   });
 
+  it('[J5] goes by its steady clock: the wall clock may jump', async () => {
+    const { gate, manager, world } = setUp();
+    await gate.submit(submission());
+    for (const jump of [86_400_000, -172_800_000]) {
+      world.jumpClock(jump);
+      expect(await gate.submit(submission())).toMatchObject({ wasDuplicate: true });
+    }
+    expect(manager.asked).toHaveLength(1);
+    await world.advance(300_000);
+    await gate.submit(submission());
+    expect(manager.asked).toHaveLength(2);
+  });
+
+  it('[J2] is not held up by a manager that throws at once', async () => {
+    const { gate, manager } = setUp();
+    manager.answer = () => {
+      throw new Error('no manager');
+    };
+    expect(await gate.submit(submission())).toMatchObject({ why: 'unavailable' });
+    expect(gate.size.pending).toBe(0);
+    expect(await gate.submit(submission())).toMatchObject({ why: 'unavailable' });
+    expect(manager.asked).toHaveLength(2);
+  });
+
   it('[J5] drops what has expired every ten seconds', async () => {
     const { gate, world } = setUp({ committedMs: 5_000 });
     for (let i = 0; i < 100; i += 1) await gate.submit(submission(i));

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Engine } from '../engine/engine.ts';
 import type { RecordStore } from '../engine/record-store.ts';
+import { DAY } from '../engine/units.ts';
 import { nodePlatform } from '../runtime/node-platform.ts';
 import { memoryStore } from '../stores/memory/memory-store.ts';
 import { type ManualWorld, manualWorld } from '../testing/manual-world.ts';
@@ -142,6 +143,28 @@ describe.each(STORES)('a submission on %s', (_name, openStore) => {
     const later = await manager.submit(submission());
     expect(later).toMatchObject({ wasDuplicate: false });
     expect(later).not.toMatchObject({ jobId: 'jobId' in first && first.jobId });
+  });
+
+  it.each([DAY, -DAY])('[J5] keeps its answer though the wall clock jumps by %i ms', async (ms) => {
+    const { manager, world } = setUp();
+    const first = await manager.submit(submission());
+    world.jumpClock(ms);
+    await world.advance(200_000);
+    expect(await manager.submit(submission())).toMatchObject({
+      jobId: 'jobId' in first ? first.jobId : '',
+      wasDuplicate: true,
+    });
+  });
+
+  it('[J5] that was taken in while the wall clock was a day behind is kept when it is set right', async () => {
+    const { manager, world } = setUp();
+    world.jumpClock(-DAY);
+    const first = await manager.submit(submission());
+    world.jumpClock(DAY);
+    await world.advance(200_000);
+    const again = await manager.submit(submission());
+    expect(again).toMatchObject({ wasDuplicate: true });
+    expect('jobId' in again && 'jobId' in first && again.jobId === first.jobId).toBe(true);
   });
 
   it('[J3] does not meet another tenant that uses the same key', async () => {
