@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply } from 'fastify';
 import { type ProblemName, problemAnswer } from 'onceward/http';
 import {
   type Answer,
@@ -162,7 +162,7 @@ export function jobRoutes(api: Api, options: JobRoutesOptions): void {
 function globalRoute(
   api: Api,
   globalView: GlobalView,
-  mayLook: { onRequest: (request: FastifyRequest) => Promise<void> },
+  mayLook: { onRequest: ReturnType<typeof requireTenant> },
 ): void {
   api.get(
     '/jobs/global',

@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { roleCheck } from '../api/credential-check.ts';
 import { Problem } from '../api/problem.ts';
 import type { Role } from '../credentials/credential.ts';
@@ -21,27 +21,32 @@ const NO_ONE_IN_PARTICULAR = 'default';
  */
 export function requireTenant(credentials: CredentialStore, roles: readonly Role[]) {
   const check = roleCheck(credentials, roles);
-  return async (request: FastifyRequest): Promise<void> => {
-    if (request.headers['x-api-key'] === undefined && isOwn(request)) {
-      request.jobTenant = namedTenant(request);
-      return;
+  return (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void => {
+    const isTrusted = request.headers['x-api-key'] === undefined && isOwn(request);
+    const found = isTrusted ? undefined : check(request);
+    if (found instanceof Promise) {
+      found.then((refusal) => done(refusal ?? settleTenant(request)), done);
+    } else {
+      done(found ?? settleTenant(request));
     }
-    const refusal = await check(request);
-    if (refusal !== undefined) throw refusal;
-    request.jobTenant = request.principal?.tenant ?? namedTenant(request);
   };
+}
+
+/** Why the tenant that the request names cannot be one, if it cannot. */
+function settleTenant(request: FastifyRequest): Problem | undefined {
+  const owner = request.principal?.tenant ?? null;
+  const named = owner ?? request.headers['x-tenant'] ?? '';
+  if (owner === null && named !== '' && (typeof named !== 'string' || !TENANT.test(named))) {
+    const detail = 'X-Tenant holds 1 to 64 letters, digits and any of _ . @ -';
+    return new Problem('invalid-request', detail);
+  }
+  request.jobTenant = named === '' ? NO_ONE_IN_PARTICULAR : String(named);
+  return undefined;
 }
 
 export function tenantOf(request: FastifyRequest): string {
   if (request.jobTenant === undefined) throw new Error('a route of jobs without a tenant');
   return request.jobTenant;
-}
-
-function namedTenant(request: FastifyRequest): string {
-  const named = request.headers['x-tenant'];
-  if (named === undefined || named === '') return NO_ONE_IN_PARTICULAR;
-  if (typeof named === 'string' && TENANT.test(named)) return named;
-  throw new Problem('invalid-request', 'X-Tenant holds 1 to 64 letters, digits and any of _ . @ -');
 }
 
 function isOwn(request: FastifyRequest): boolean {
