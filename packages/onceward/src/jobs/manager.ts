@@ -67,9 +67,9 @@ export interface JobManagerOptions
  *               fence, `rerun: 'never'` is in doubt until a person has looked.
  *   after 7     nothing is left to do.
  *
- * A store that writes several records at once does 1 to 3 for a new key in one write; a key that is not new, or is being
- * decided upon, goes step by step. With a queue in the store's own database 1 to 3 are one commit, and the queue runs
- * the job.
+ * A store that writes several records at once does 1 to 3 for a new key in one write; a key that is not new, or is
+ * being decided upon, goes step by step. With a queue in the store's own database 1 to 3 are one commit, and the queue
+ * runs the job.
  */
 export class JobManager implements JobsPort {
   readonly windows: JobWindows;

@@ -103,8 +103,8 @@ export class SegmentLog {
   /**
    * Takes the entry into the next batch and returns its sequence. Throws if the log is closed or has failed.
    *
-   * A batch is written whole or, after a crash, cut off whole. With `isMoreToCome` the next entry, which must be appended
-   * before anything is awaited, goes into the same batch: after a crash there are both or neither.
+   * A batch is written whole or, after a crash, cut off whole. With `isMoreToCome` the next entry, which must be
+   * appended before anything is awaited, goes into the same batch: after a crash there are both or neither.
    */
   append(entry: LogEntry, isMoreToCome = false): number {
     this.assertWritable();
