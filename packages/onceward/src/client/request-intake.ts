@@ -24,7 +24,7 @@ export function takeRequest(given: OutboxRequest): StoredRequest {
   const method = (given.method ?? 'POST').toUpperCase();
   if (!/^[A-Z]+$/.test(method)) throw invalid(`${method} is not an HTTP method`);
   if (method === 'GET' || method === 'HEAD') {
-    throw invalid(`${method} needs no outbox; call fetch`);
+    throw invalid(`for ${method} call fetch`);
   }
   const url = String(given.url);
   if (url === '') throw invalid('url is empty');
@@ -32,7 +32,8 @@ export function takeRequest(given: OutboxRequest): StoredRequest {
     throw invalid('give json or body, not both');
   }
   const headers: Record<string, string> = {};
-  for (const [name, value] of new Headers(given.headers)) {
+  // The class is the browser's own and slow to make: most requests name no headers.
+  for (const [name, value] of given.headers ? new Headers(given.headers) : []) {
     if (NOT_STORED.test(name)) {
       throw invalid(`header ${name} is a credential, never stored: give it in auth.headers`);
     }
