@@ -18,9 +18,8 @@ const RECORD = {
 /** What a duplicate costs that the near tier knows: find it, see that it is still good, compare the fingerprint. */
 export function benchNearTier(report: Report, { quick }: BenchOptions): void {
   const samples = quick ? 200 : 2_000;
-  const ids = Array.from({ length: ENTRIES }, () => asItArrives(nextId()));
-  const ours = measureEach(samples, ids, nearTier(ids));
-  const theirs = measureEach(samples, ids, yardstick(ids));
+  const ours = measureEach(samples, nearTier());
+  const theirs = measureEach(samples, yardstick());
   for (const [index, name] of Object.keys(SPREADS).entries()) {
     const value = ours[index]!;
     const figure = { bench: 'engine', case: name, metric: 'ns median', value } as const;
@@ -36,24 +35,41 @@ const SPREADS = {
 
 type Check = (id: OperationId) => boolean;
 
-function nearTier(ids: readonly OperationId[]): Check {
-  const near = new NearTier({ maxEntries: ENTRIES, maxBytes: 1_024 * 1_048_576 });
-  for (const id of ids) near.remember(id, answer());
-  return (id) => near.answer(id, RECORD.settledAt)?.fingerprint === RECORD.fingerprint;
+interface Filled {
+  readonly check: Check;
+  readonly ids: readonly OperationId[];
 }
 
-function yardstick(ids: readonly OperationId[]): Check {
+function nearTier(): Filled {
+  const near = new NearTier({ maxEntries: ENTRIES, maxBytes: 1_024 * 1_048_576 });
+  const ids = fill((id) => near.remember(id, answer()));
+  return {
+    ids,
+    check: (id) => near.answer(id, RECORD.settledAt)?.fingerprint === RECORD.fingerprint,
+  };
+}
+
+function yardstick(): Filled {
   const cache = new LRUCache<string, NearAnswer>({ max: ENTRIES });
   const nameOf = ({ scope, key }: OperationId) => `${scope}\0${key}`;
-  for (const id of ids) cache.set(nameOf(id), answer());
-  return (id) => cache.get(nameOf(id))?.fingerprint === RECORD.fingerprint;
+  const ids = fill((id) => cache.set(nameOf(id), answer()));
+  return { ids, check: (id) => cache.get(nameOf(id))?.fingerprint === RECORD.fingerprint };
+}
+
+/** As a process does it: a request arrives, and soon afterwards its answer is there. */
+function fill(remember: (id: OperationId) => void): OperationId[] {
+  return Array.from({ length: ENTRIES }, () => {
+    const id = asItArrives(nextId());
+    remember(id);
+    return id;
+  });
 }
 
 function answer(): NearAnswer {
   return new NearAnswer(RECORD, { contentType: 't', bytes: new Uint8Array(64) });
 }
 
-function measureEach(samples: number, ids: readonly OperationId[], check: Check): number[] {
+function measureEach(samples: number, { ids, check }: Filled): number[] {
   return Object.values(SPREADS).map((among) => sample(samples, ids.slice(-among), check));
 }
 

@@ -21,7 +21,7 @@ const KEY_HEADERS = /^(x-)?idempotency-key$/;
 
 /** Checks a request and brings it into the form that is stored. */
 export function takeRequest(given: OutboxRequest): StoredRequest {
-  const method = (given.method ?? 'POST').toUpperCase();
+  const method = given.method?.toUpperCase() ?? 'POST';
   if (!/^[A-Z]+$/.test(method)) throw invalid(`${method} is not an HTTP method`);
   if (method === 'GET' || method === 'HEAD') {
     throw invalid(`for ${method} call fetch`);
@@ -33,14 +33,16 @@ export function takeRequest(given: OutboxRequest): StoredRequest {
   }
   const headers: Record<string, string> = {};
   // The class is the browser's own and slow to make: most requests name no headers.
-  for (const [name, value] of given.headers ? new Headers(given.headers) : []) {
-    if (NOT_STORED.test(name)) {
-      throw invalid(`header ${name} is a credential, never stored: give it in auth.headers`);
+  if (given.headers) {
+    for (const [name, value] of new Headers(given.headers)) {
+      if (NOT_STORED.test(name)) {
+        throw invalid(`header ${name} is a credential, never stored: give it in auth.headers`);
+      }
+      if (KEY_HEADERS.test(name)) {
+        throw invalid(`header ${name} is set by the outbox: give it as key`);
+      }
+      headers[name] = value;
     }
-    if (KEY_HEADERS.test(name)) {
-      throw invalid(`header ${name} is set by the outbox: give it as key`);
-    }
-    headers[name] = value;
   }
   if (given.json !== undefined) headers['content-type'] ??= 'application/json';
   return { method, url, headers, ...takeBody(given) };
