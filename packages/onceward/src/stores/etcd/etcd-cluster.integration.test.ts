@@ -101,7 +101,7 @@ describe('an etcd cluster of three', () => {
     await withStore(cluster.endpoints, async (store) => {
       const large = { ...record, bytes: new Uint8Array(64 * 1_024 + 1) };
       const refusal = store.swap(newId(), null, large);
-      await expect(refusal).rejects.toThrow('65537 bytes, and etcd is given at most 65536');
+      await expect(refusal).rejects.toThrow('65537 bytes, and the etcd store accepts 65536');
     });
   });
 

@@ -1,4 +1,3 @@
-import { StoreError } from '../../engine/errors.ts';
 import type { OperationId, RecordState, Revision } from '../../engine/record.ts';
 import type {
   NextRecord,
@@ -12,6 +11,7 @@ import type {
 } from '../../engine/record-store.ts';
 import { KIB } from '../../engine/units.ts';
 import type { Durability, StoreFinding } from '../durability.ts';
+import { assertFits } from '../record-size.ts';
 import { requireStorable } from '../storable-id.ts';
 import type { EtcdLink } from './etcd-link.ts';
 import {
@@ -74,7 +74,7 @@ export class EtcdStore implements RecordStore {
     next: NextRecord | null,
   ): Promise<SwapResult> {
     requireStorable(id);
-    if (next !== null && next.bytes.length > MAX_RECORD_BYTES) throw tooLarge(next.bytes.length);
+    assertFits(next, this.traits);
     const key = keyOf(this.#prefix, id);
     const write = this.#writeOf(key, expected, next);
     const result = txnResult(await this.#link.call(TXN, swapRequest(key, expected ?? 0, write)));
@@ -133,12 +133,4 @@ export class EtcdStore implements RecordStore {
     // Deleting what is not there changes nothing, and what changes nothing gets no revision.
     return putRequest(Buffer.from(`!${this.#prefix}`), new Uint8Array(0));
   }
-}
-
-function tooLarge(size: number): StoreError {
-  return new StoreError(
-    'ONCE_TOO_LARGE',
-    `the record is ${size} bytes, and etcd is given at most ${MAX_RECORD_BYTES}; keep less of the outcome`,
-    { applied: 'no' },
-  );
 }

@@ -11,6 +11,7 @@ import type {
   SwapResult,
 } from '../../engine/record-store.ts';
 import { type EpochMs, MIB } from '../../engine/units.ts';
+import { assertFits } from '../record-size.ts';
 
 export interface MemoryStoreOptions {
   /** The longest record accepted; 2 MiB unless told. */
@@ -65,7 +66,7 @@ class MemoryStore implements RecordStore {
     next: NextRecord | null,
   ): Promise<SwapResult> {
     this.#assertOpen();
-    if (next) this.#assertFits(next.bytes);
+    assertFits(next, this.traits);
     const current = this.#find(id);
     if ((current?.revision ?? null) !== expected) return { won: false, current: copyOf(current) };
     const revision = ++this.#revision;
@@ -87,7 +88,7 @@ class MemoryStore implements RecordStore {
 
   async insertAll(records: readonly InsertedRecord[]): Promise<readonly Revision[] | null> {
     this.#assertOpen();
-    for (const { next } of records) this.#assertFits(next.bytes);
+    for (const { next } of records) assertFits(next, this.traits);
     if (records.some(({ id }) => this.#find(id) !== undefined)) return null;
     return records.map(({ id, next }) => {
       this.#revision += 1;
@@ -178,16 +179,6 @@ class MemoryStore implements RecordStore {
     if (keys.size === 0) this.#scopes.delete(scope);
     this.#count[record.state]--;
     wake(record);
-  }
-
-  #assertFits(bytes: Uint8Array): void {
-    const { maxRecordBytes } = this.traits;
-    if (bytes.length <= maxRecordBytes) return;
-    throw new StoreError(
-      'ONCE_TOO_LARGE',
-      `The record has ${bytes.length} bytes, the store accepts ${maxRecordBytes}. Keep less of the outcome or raise maxRecordBytes.`,
-      { applied: 'no' },
-    );
   }
 
   #assertOpen(): void {

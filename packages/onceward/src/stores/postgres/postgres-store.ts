@@ -15,6 +15,7 @@ import type {
 import { type DurationMs, type EpochMs, MIB } from '../../engine/units.ts';
 import { CallDeadlines } from '../call-deadlines.ts';
 import type { StoreFinding } from '../durability.ts';
+import { assertFits } from '../record-size.ts';
 import { SwapQueue } from '../swap-queue.ts';
 import { Waiters } from '../waiters.ts';
 import { ChangeListener } from './change-listener.ts';
@@ -130,7 +131,7 @@ export class PostgresStore implements TransactionalStore<PgClient> {
     expected: Revision | null,
     next: NextRecord | null,
   ): Promise<SwapResult> {
-    if (next !== null && next.bytes.length > MAX_RECORD_BYTES) throw tooLarge(next.bytes.length);
+    assertFits(next, this.traits);
     const hash = hashOf(id);
     const { timeoutMs } = this.#parts;
     const giveUpAt = performance.now() + timeoutMs;
@@ -248,14 +249,6 @@ function stillBusy(ms: DurationMs): StoreError {
   return new StoreError(
     'ONCE_STORE_UNAVAILABLE',
     `another transaction has been writing this record for ${ms} ms`,
-    { applied: 'no' },
-  );
-}
-
-function tooLarge(size: number): StoreError {
-  return new StoreError(
-    'ONCE_TOO_LARGE',
-    `the record is ${size} bytes, and this store accepts ${MAX_RECORD_BYTES}; keep less of the outcome`,
     { applied: 'no' },
   );
 }

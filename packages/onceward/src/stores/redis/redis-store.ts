@@ -13,6 +13,7 @@ import type {
 } from '../../engine/record-store.ts';
 import { type DurationMs, MIB, MINUTE } from '../../engine/units.ts';
 import type { StoreFinding } from '../durability.ts';
+import { assertFits } from '../record-size.ts';
 import { requireStorable } from '../storable-id.ts';
 import type { Waiters } from '../waiters.ts';
 import { AWAIT } from './await.lua.ts';
@@ -108,7 +109,7 @@ export class RedisStore implements RecordStore {
     expected: Revision | null,
     next: NextRecord | null,
   ): Promise<SwapResult> {
-    if (next !== null && next.bytes.length > MAX_RECORD_BYTES) throw tooLarge(next.bytes.length);
+    assertFits(next, this.traits);
     requireStorable(id);
     const key = keyOf(this.#parts.prefix, id);
     if (expected !== null) return this.#replace(key, expected, encodeHead(expected, false), next);
@@ -236,12 +237,4 @@ function recordIn(value: StoredValue | null): StoredRecord | null {
   return value === null || value.state === null
     ? null
     : { revision: value.revision, bytes: value.bytes };
-}
-
-function tooLarge(size: number): StoreError {
-  return new StoreError(
-    'ONCE_TOO_LARGE',
-    `the record is ${size} bytes, and this store accepts ${MAX_RECORD_BYTES}; keep less of the outcome`,
-    { applied: 'no' },
-  );
 }

@@ -1,4 +1,3 @@
-import { StoreError } from '../../engine/errors.ts';
 import type { OperationId, Revision } from '../../engine/record.ts';
 import type {
   NextRecord,
@@ -14,6 +13,7 @@ import type {
 import { type DurationMs, type EpochMs, MIB } from '../../engine/units.ts';
 import { CallDeadlines } from '../call-deadlines.ts';
 import type { StoreFinding } from '../durability.ts';
+import { assertFits } from '../record-size.ts';
 import { requireStorable } from '../storable-id.ts';
 import { SwapQueue } from '../swap-queue.ts';
 import { JoinedStore } from './joined-store.ts';
@@ -61,7 +61,7 @@ export class SqliteStore implements TransactionalStore<SqliteDatabase> {
     next: NextRecord | null,
   ): Promise<SwapResult> {
     requireStorable(id);
-    if (next !== null && next.bytes.length > MAX_RECORD_BYTES) throw tooLarge(next.bytes.length);
+    assertFits(next, this.traits);
     const answer = await this.#swaps.add({ id, expected, next });
     if (answer === 'collision') throw collision();
     return answer;
@@ -91,12 +91,4 @@ export class SqliteStore implements TransactionalStore<SqliteDatabase> {
   #bounded<T>(call: Promise<T>): Promise<T> {
     return this.#deadlines.bound(call, (cause) => cause);
   }
-}
-
-function tooLarge(size: number): StoreError {
-  return new StoreError(
-    'ONCE_TOO_LARGE',
-    `the record is ${size} bytes, and this store accepts ${MAX_RECORD_BYTES}; keep less of the outcome`,
-    { applied: 'no' },
-  );
 }

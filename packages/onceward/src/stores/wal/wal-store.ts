@@ -13,6 +13,7 @@ import type {
 } from '../../engine/record-store.ts';
 import type { EpochMs } from '../../engine/units.ts';
 import type { Damage, SegmentLog } from '../../segment-log/index.ts';
+import { assertFits } from '../record-size.ts';
 import { Reclaimer } from './reclaimer.ts';
 import {
   bytesOf,
@@ -117,7 +118,7 @@ export class WalStore implements RecordStore {
   swap(id: OperationId, expected: Revision | null, next: NextRecord | null): Promise<SwapResult> {
     try {
       this.#assertOpen();
-      if (next) this.#assertFits(next.bytes);
+      assertFits(next, this.traits);
       this.#table.id.load(id);
       const row = this.#find(null);
       if (row < 0) {
@@ -140,7 +141,7 @@ export class WalStore implements RecordStore {
     try {
       this.#assertOpen();
       this.#log.assertWritable();
-      for (const { next } of records) this.#assertFits(next.bytes);
+      for (const { next } of records) assertFits(next, this.traits);
       for (const { id } of records) {
         this.#table.id.load(id);
         // Also when another id has the same hash: then the swaps find out which of the two it is.
@@ -388,16 +389,6 @@ export class WalStore implements RecordStore {
     if (this.#damage.some((known) => known.file === damage.file && known.offset === offset)) return;
     this.#damage.push(damage);
     this.#onDamage(damage);
-  }
-
-  #assertFits(bytes: Uint8Array): void {
-    const { maxRecordBytes } = this.traits;
-    if (bytes.length <= maxRecordBytes) return;
-    throw new StoreError(
-      'ONCE_TOO_LARGE',
-      `The record has ${bytes.length} bytes, the store accepts ${maxRecordBytes}. Keep less of the outcome or raise maxRecordBytes.`,
-      { applied: 'no' },
-    );
   }
 
   #assertOpen(): void {
