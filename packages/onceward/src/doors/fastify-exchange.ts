@@ -81,7 +81,14 @@ export class FastifyExchange implements Exchange {
       this.#captureStream(reply, payload, report, done);
       return;
     }
-    this.#send = (instead) => done(null, instead === null ? payload : replace(reply, instead));
+    const send = (instead: HttpAnswer | null) =>
+      done(null, instead === null ? payload : replace(reply, instead));
+    // A transaction may have come to its end before the handler that ran in it.
+    if (this.#isSettled) {
+      send(this.#instead);
+      return;
+    }
+    this.#send = send;
     const { statusCode: status } = reply;
     if (bytes.length > this.#guard.settings.maxKeptBytes) {
       report({ kind: 'passed', status, why: 'too_large' });
@@ -154,8 +161,9 @@ export class FastifyExchange implements Exchange {
 
   #closed(): void {
     const report = this.#report;
-    if (report === null) return;
-    const { raw, sent } = this.#reply!;
+    const reply = this.#reply;
+    if (report === null || reply === null) return;
+    const { raw, sent } = reply;
     if (sent) {
       // The handler took the response over and has ended it itself.
       this.#report = null;

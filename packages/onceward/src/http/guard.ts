@@ -34,6 +34,13 @@ export interface Admission<Request> {
 /** Observing runs nothing, so a watcher that was lost may be replaced by the next. */
 const TAKE_OVER: EffectKind = { kind: 'external', onLapse: 'take_over' };
 
+const ROLLED_BACK = {
+  kind: 'refused',
+  reason: 'store_unavailable',
+  retry: 'same_key',
+  retryAfterMs: 1_000,
+} as const satisfies Execution;
+
 const LEFT: Execution = { kind: 'refused', reason: 'deadline', retry: 'same_key' };
 
 /**
@@ -99,7 +106,11 @@ export class HttpGuard<Request> {
     const operation = this.#prepare(admission, body, '');
     if ('status' in operation) return operation;
     const run = new GuardedRun<Request>(this.settings, admission, exchange);
-    const executed = await this.#execute(operation, run);
+    const executed = await this.#execute(operation, run).catch((error: unknown) => {
+      // The transaction is gone, and with it what the handler did: its answer must not go out.
+      if (this.settings.effect.kind !== 'transaction' || !run.hasBegun) throw error;
+      return { ...ROLLED_BACK, cause: error };
+    });
     const execution: Execution = run.left ? LEFT : executed;
     const answer = answerExecution(this.settings.profile, admission, execution);
     if (execution.kind === 'replayed') {
@@ -244,6 +255,7 @@ class GuardedRun<Request> {
   readonly #admission: Admission<Request>;
   readonly #exchange: Exchange;
   left = false;
+  hasBegun = false;
   captured: Captured | null = null;
 
   constructor(settings: HttpSettings<Request>, admission: Admission<Request>, exchange: Exchange) {
@@ -257,6 +269,7 @@ class GuardedRun<Request> {
       this.left = true;
       return { as: 'released' };
     }
+    this.hasBegun = true;
     const { facts, key } = this.#admission;
     const context = new IdempotencyContext(key, attempt, transaction);
     facts.attach?.(facts.request, context);
