@@ -18,6 +18,7 @@ import { pathOf, type RequestFacts } from './request-facts.ts';
 import { composeScope } from './scope.ts';
 import { isExcluded, isSampled } from './selection.ts';
 import { settlementOf } from './settlement.ts';
+import { turnEnd } from './turn-end.ts';
 
 /** A request that is managed: it has a key, or is refused for the one it should have. */
 export interface Admission<Request> {
@@ -118,6 +119,7 @@ export class HttpGuard<Request> {
       facts.attach?.(facts.request, new IdempotencyContext(key, null));
     }
     if (this.settings.log !== null) this.#tell(admission, execution, run.captured, answer);
+    await turnEnd();
     return answer;
   }
 

@@ -1,7 +1,8 @@
-import { createServer, type ServerResponse } from 'node:http';
+import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import express, { type ErrorRequestHandler, type RequestHandler } from 'express';
 import { afterEach, expect, it } from 'vitest';
 import { idempotency } from '../../src/doors/express.ts';
+import { withIdempotency } from '../../src/doors/node.ts';
 import { memoryStore } from '../../src/stores/memory/index.ts';
 import { DoorClient } from '../../src/testing/door-client.ts';
 import { listenOn } from '../../src/testing/door-listening.ts';
@@ -21,7 +22,11 @@ const options = () =>
 async function serve(...handlers: RequestHandler[]): Promise<DoorClient> {
   const app = express();
   for (const handler of handlers) app.use(handler);
-  const door = await listenOn(createServer(app));
+  return listen(app);
+}
+
+async function listen(listener: RequestListener): Promise<DoorClient> {
+  const door = await listenOn(createServer(listener));
   const client = new DoorClient(door.url);
   closing.push(() => client.close(), door.close);
   return client;
@@ -89,4 +94,31 @@ it('[H6] an answer that was given stands, though the handler fails after it', as
   expect(errors).toEqual(['ERR_HTTP_HEADERS_SENT']);
   const replay = await client.send({ key: 'one' });
   expect([replay.status, replay.json()]).toEqual([201, { order: 1 }]);
+});
+
+/** An Express application gives every response that comes in a prototype of its own. */
+function counting(): express.Express {
+  const inner = express();
+  let runs = 0;
+  inner.use((_request, response) => {
+    runs += 1;
+    response.status(201).json({ runs });
+  });
+  return inner;
+}
+
+it.each<[string, () => Promise<DoorClient>]>([
+  ['an application within an application', () => serve(idempotency(options()), counting())],
+  [
+    'an application within a router',
+    () => serve(idempotency(options()), express.Router().use(counting())),
+  ],
+  ["an application behind Node's door", () => listen(withIdempotency(counting(), options()))],
+])('[H5] the answer of %s is kept', async (_name, start) => {
+  const client = await start();
+  for (const replayed of ['false', 'true']) {
+    const reply = await client.send({ key: 'one' });
+    expect([reply.status, reply.json()]).toEqual([201, { runs: 1 }]);
+    expect(reply.headers['idempotency-replayed']).toBe(replayed);
+  }
 });
