@@ -1,5 +1,5 @@
 import type { SettledState } from '../engine/record.ts';
-import type { EpochMs } from '../engine/units.ts';
+import type { DurationMs } from '../engine/units.ts';
 
 /** A settled answer as a gate remembers it. */
 export interface RememberedAnswer {
@@ -7,7 +7,8 @@ export interface RememberedAnswer {
   readonly state: SettledState;
   /** The job's id, or why there is none. */
   readonly told: string;
-  readonly keepUntil: EpochMs;
+  /** On the gate's own clock. */
+  readonly keepUntil: DurationMs;
   /** Asked for since it last stood first in the line for eviction. */
   used: boolean;
 }
@@ -37,7 +38,7 @@ export class AnswerMemory {
     return this.#evictions;
   }
 
-  get(name: string, now: EpochMs): RememberedAnswer | undefined {
+  get(name: string, now: DurationMs): RememberedAnswer | undefined {
     const found = this.#answers.get(name);
     if (found === undefined) return undefined;
     if (found.keepUntil <= now) {
@@ -57,7 +58,7 @@ export class AnswerMemory {
   }
 
   /** Nobody would be given what has expired; this only frees its room. */
-  forgetExpired(now: EpochMs): void {
+  forgetExpired(now: DurationMs): void {
     for (const [name, answer] of this.#answers) {
       if (answer.keepUntil <= now) this.#drop(name, answer);
     }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { MIB } from '../engine/units.ts';
 import { type ManualWorld, manualWorld } from '../testing/manual-world.ts';
 import { Gate } from './gate.ts';
 import type { JobsPort } from './jobs-port.ts';
@@ -213,6 +214,24 @@ describe('a gate', () => {
     expect(await Promise.race([gate.submit(submission(6_000)), Promise.resolve('taken in')])).toBe(
       'taken in',
     );
+  });
+
+  it('[J9] says over quota when the payloads that are pending would fill its memory', async () => {
+    const { gate, manager } = setUp();
+    const long = { ...submission(1), payload: 'x'.repeat(200 * MIB) };
+    let answer: (answer: Answer) => void = () => {};
+    manager.answer = () =>
+      new Promise((resolve) => {
+        answer = resolve;
+      });
+    const first = gate.submit(long);
+    const second = { ...long, key: submission(2).key };
+    expect(await gate.submit(second)).toMatchObject({ why: 'over_quota', retryAfterMs: 1_000 });
+    answer(committed('job'));
+    expect(await first).toMatchObject({ jobId: 'job' });
+    const retried = gate.submit(second);
+    answer(committed('another job'));
+    expect(await retried).toMatchObject({ jobId: 'another job' });
   });
 });
 

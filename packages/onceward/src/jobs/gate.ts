@@ -1,5 +1,5 @@
 import { TimerLines } from '../engine/timer-lines.ts';
-import type { DurationMs } from '../engine/units.ts';
+import { type DurationMs, MIB } from '../engine/units.ts';
 import type { Timer, World } from '../engine/world.ts';
 import { AnswerMemory } from './answer-memory.ts';
 import type { CancelResult, JobList, JobQuery, JobsPort, JobView } from './jobs-port.ts';
@@ -20,6 +20,8 @@ interface Pending {
 
 /** How long a full gate or an unreachable manager asks to be left alone. */
 const RETRY_MS = 1_000;
+/** All payloads that are pending at once, together. */
+const PENDING_CHARACTERS = 256 * MIB;
 
 /**
  * The first to hear a submission. What it knows to be settled it answers itself; of several that arrive with one key it
@@ -31,8 +33,9 @@ export class Gate implements JobsPort {
   readonly #windows: JobWindows;
   readonly #answered: AnswerMemory;
   readonly #pending = new Map<string, Pending>();
+  #pendingCharacters = 0;
   readonly #timers: TimerLines;
-  readonly #startedAt: { readonly wall: number; readonly elapsed: number };
+  readonly #startedAt: DurationMs;
   #cleanup: Timer | null = null;
   #closed = false;
 
@@ -42,7 +45,7 @@ export class Gate implements JobsPort {
     this.#windows = options.windows ?? jobWindows;
     this.#answered = new AnswerMemory(this.#windows.maxEntries);
     this.#timers = new TimerLines(options.world);
-    this.#startedAt = { wall: options.world.now(), elapsed: options.world.elapsed() };
+    this.#startedAt = options.world.elapsed();
     this.#scheduleCleanup();
   }
 
@@ -51,22 +54,14 @@ export class Gate implements JobsPort {
     return { pending: this.#pending.size, answered, evictions };
   }
 
-  async submit(submission: Submission, waitMs = this.#windows.waitMs): Promise<Answer> {
+  submit(submission: Submission, waitMs = this.#windows.waitMs): Promise<Answer> {
     const name = `${submission.tenant}\0${submission.key}`;
-    const arrivedAt = this.#world.elapsed();
-    for (;;) {
-      const known = this.#known(name, submission);
-      if (known !== null) return known;
-
-      const pending = this.#pending.get(name);
-      if (pending === undefined) return this.#sendOn(name, submission, waitMs);
-
-      const left = waitMs - (this.#world.elapsed() - arrivedAt);
-      const answer = left > 0 ? await this.#waitFor(pending, left) : STILL_PENDING;
-      if (pending.fingerprint === submission.fingerprint) return asDuplicate(answer);
-      if (answer === STILL_PENDING) return answer;
-      // Another job under the same key: which of the two is the right one, only the store can say.
-    }
+    const known = this.#known(name, submission);
+    if (known !== null) return Promise.resolve(known);
+    const pending = this.#pending.get(name);
+    return pending === undefined
+      ? this.#sendOn(name, submission, waitMs)
+      : this.#gather(pending, name, submission, waitMs);
   }
 
   find(tenant: string, jobId: string): Promise<JobView | null> {
@@ -97,33 +92,66 @@ export class Gate implements JobsPort {
       : { status: 'rejected', reason: known.told, wasDuplicate: true, keepMs };
   }
 
-  /** Pending entries are never evicted, so a gate that is full of them takes in no more. */
-  #sendOn(name: string, submission: Submission, waitMs: DurationMs): Answer | Promise<Answer> {
-    if (this.#pending.size >= this.#windows.maxEntries) {
-      return refused('over_quota', { retryAfterMs: RETRY_MS });
+  /** Waits behind the one that was sent on. */
+  async #gather(
+    first: Pending,
+    name: string,
+    submission: Submission,
+    waitMs: DurationMs,
+  ): Promise<Answer> {
+    const arrivedAt = this.#world.elapsed();
+    let pending = first;
+    for (;;) {
+      const left = waitMs - (this.#world.elapsed() - arrivedAt);
+      const answer = left > 0 ? await this.#waitFor(pending, left) : STILL_PENDING;
+      if (pending.fingerprint === submission.fingerprint) return asDuplicate(answer);
+      if (answer === STILL_PENDING) return answer;
+
+      // Another job under the same key: which of the two is the right one, only the store can say.
+      const known = this.#known(name, submission);
+      if (known !== null) return known;
+      const next = this.#pending.get(name);
+      if (next === undefined) return this.#sendOn(name, submission, waitMs);
+      pending = next;
     }
-    const answer = this.#ask(name, submission, waitMs);
-    this.#pending.set(name, { fingerprint: submission.fingerprint, answer });
+  }
+
+  /** Pending entries are never evicted, so a gate that is full of them takes in no more. */
+  #sendOn(name: string, submission: Submission, waitMs: DurationMs): Promise<Answer> {
+    const { fingerprint, payload } = submission;
+    if (this.#isFullFor(payload.length)) {
+      return Promise.resolve(refused('over_quota', { retryAfterMs: RETRY_MS }));
+    }
+    this.#pendingCharacters += payload.length;
+    const end = (answer: Answer): Answer => {
+      this.#pending.delete(name);
+      this.#pendingCharacters -= payload.length;
+      if (answer.status !== 'refused') this.#remember(name, fingerprint, answer);
+      return answer;
+    };
+    // A port that cannot be reached: whether the job was created is for the retry to find out, under its key.
+    const answer = this.#ask(submission, waitMs).then(end, () => end(UNREACHABLE));
+    this.#pending.set(name, { fingerprint, answer });
     return answer;
   }
 
-  async #ask(name: string, submission: Submission, waitMs: DurationMs): Promise<Answer> {
-    let answer: Answer;
+  #ask(submission: Submission, waitMs: DurationMs): Promise<Answer> {
     try {
-      answer = await this.#manager.submit(submission, waitMs);
-    } catch {
-      // A port that cannot be reached: whether the job was created is for the retry to find out, under its key.
-      // Awaited, because a port may throw at once, before this one has been noted as pending.
-      answer = await Promise.resolve(refused('unavailable', { retryAfterMs: RETRY_MS }));
+      return this.#manager.submit(submission, waitMs);
+    } catch (error) {
+      return Promise.reject(error);
     }
-    this.#pending.delete(name);
-    if (answer.status !== 'refused') this.#remember(name, submission, answer);
-    return answer;
+  }
+
+  /** However long the payloads are, one can be pending. */
+  #isFullFor(characters: number): boolean {
+    if (this.#pending.size >= this.#windows.maxEntries) return true;
+    return this.#pending.size > 0 && this.#pendingCharacters + characters > PENDING_CHARACTERS;
   }
 
   #remember(
     name: string,
-    { fingerprint }: Submission,
+    fingerprint: string,
     answer: Exclude<Answer, { status: 'refused' }>,
   ): void {
     const isCommitted = answer.status === 'committed';
@@ -148,9 +176,9 @@ export class Gate implements JobsPort {
     });
   }
 
-  /** Steady: an answer's time is up after its window, whatever the wall clock does. */
-  #now(): number {
-    return this.#startedAt.wall + (this.#world.elapsed() - this.#startedAt.elapsed);
+  /** Steady: an answer's time is up after its window, whatever the wall clock does. Whole, to take little memory. */
+  #now(): DurationMs {
+    return Math.floor(this.#world.elapsed() - this.#startedAt);
   }
 
   #scheduleCleanup(): void {
@@ -163,6 +191,7 @@ export class Gate implements JobsPort {
 }
 
 const STILL_PENDING: Answer = refused('in_progress', { retryAfterMs: RETRY_MS });
+const UNREACHABLE: Answer = refused('unavailable', { retryAfterMs: RETRY_MS });
 
 function asDuplicate(answer: Answer): Answer {
   return answer.status === 'refused' ? answer : { ...answer, wasDuplicate: true };

@@ -10,7 +10,7 @@ import {
   type SubmissionBatch,
 } from './manager-protocol.ts';
 import { checkSecret, isSigned } from './signature.ts';
-import { type Answer, refused, type Submission } from './submission.ts';
+import { type Answer, isPlainKey, refused, type Submission } from './submission.ts';
 import type { JobWindows } from './windows.ts';
 
 export interface ManagerEndpointOptions {
@@ -88,10 +88,14 @@ function readBatch(body: string): SubmissionBatch {
   }
   for (const [submission] of submissions as SubmissionBatch['submissions']) {
     const { tenant, key, type, payload, fingerprint } = submission;
-    const isText = [tenant, type, payload, fingerprint].every((part) => typeof part === 'string');
-    if (!isText || !parseJobKey(key).ok) {
+    const isText = [tenant, key, type, payload, fingerprint].every(isString);
+    if (!isText || !(isPlainKey(key) || parseJobKey(key).ok)) {
       throw new OncewardError('ONCE_INVALID_INPUT', 'a submission of the batch is malformed');
     }
   }
   return { homes, submissions };
+}
+
+function isString(part: unknown): boolean {
+  return typeof part === 'string';
 }

@@ -1,5 +1,12 @@
-import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
+import {
+  Agent,
+  type ClientRequest,
+  request as httpRequest,
+  type IncomingMessage,
+  type RequestOptions,
+} from 'node:http';
 import { request as httpsRequest, Agent as SecureAgent } from 'node:https';
+import { urlToHttpOptions } from 'node:url';
 import { OncewardError } from '../engine/errors.ts';
 import { type DurationMs, MIB, SECOND } from '../engine/units.ts';
 import type { CancelResult, JobList, JobQuery, JobsPort, JobView } from './jobs-port.ts';
@@ -48,6 +55,7 @@ const FRESH_BATCHES = 4;
 /** A batch that still has not been answered by then holds something that waits, and makes room for others. */
 const FRESH_MS = 25;
 const CONNECTIONS = 256;
+const ENDED_EARLY = 'the answer ended early';
 const LONGEST_BATCH = 4 * MIB;
 
 /** One manager, reached over HTTP. */
@@ -57,6 +65,8 @@ export class ManagerLink implements JobsPort {
   readonly #silenceMs: DurationMs;
   readonly #homes: (() => number) | null;
   readonly #agent: Agent | SecureAgent;
+  readonly #prefix: string;
+  readonly #target: RequestOptions;
   readonly #waiting: Waiting[] = [];
   #fresh = 0;
   #scheduled = false;
@@ -67,8 +77,10 @@ export class ManagerLink implements JobsPort {
     this.#silenceMs = options.silenceMs ?? 3 * PULSE_MS;
     this.#homes = options.homes ?? null;
     const settings = { keepAlive: true, maxSockets: CONNECTIONS, scheduling: 'lifo' } as const;
-    this.#agent =
-      options.url.protocol === 'https:' ? new SecureAgent(settings) : new Agent(settings);
+    const { protocol, pathname } = options.url;
+    this.#agent = protocol === 'https:' ? new SecureAgent(settings) : new Agent(settings);
+    this.#prefix = pathname.replace(/\/$/, '');
+    this.#target = { ...urlToHttpOptions(options.url), method: 'POST', agent: this.#agent };
   }
 
   submit(submission: Submission, waitMs: DurationMs = 30 * SECOND): Promise<Answer> {
@@ -124,15 +136,16 @@ export class ManagerLink implements JobsPort {
       homes: this.#homes?.() ?? null,
       submissions: batch.map(({ submission, waitMs }) => [submission, waitMs]),
     };
+    let answered = 0;
     try {
       await this.#post(SUBMISSIONS_PATH, JSON.stringify(body), (line) => {
         const [i, answer] = JSON.parse(line) as AnswerLine;
         batch[i]?.resolve(answer);
+        answered += 1;
       });
-      // Promises that have resolved ignore this: only what was left without an answer hears it.
-      const error = new LinkDown(this.url, new Error('the answer ended early'));
-      for (const { reject } of batch) reject(error);
+      if (answered < batch.length) throw new LinkDown(this.url, new Error(ENDED_EARLY));
     } catch (error) {
+      // Promises that have resolved ignore this: only what was left without an answer hears it.
       for (const { reject } of batch) reject(error);
     }
     clearTimeout(timer);
@@ -172,11 +185,10 @@ export class ManagerLink implements JobsPort {
   }
 
   #request(path: string, body: string): ClientRequest {
-    const target = new URL(this.url.pathname.replace(/\/$/, '') + path, this.url);
-    const make = target.protocol === 'https:' ? httpsRequest : httpRequest;
-    return make(target, {
-      method: 'POST',
-      agent: this.#agent,
+    const make = this.url.protocol === 'https:' ? httpsRequest : httpRequest;
+    return make({
+      ...this.#target,
+      path: this.#prefix + path,
       headers: {
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(body),

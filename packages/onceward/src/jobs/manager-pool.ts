@@ -109,12 +109,18 @@ export class ManagerPool implements JobsPort {
 
   /** Each once, beginning with the next in turn; those that were found down a moment ago come last. */
   #inTurn(): readonly Member[] {
+    const members = this.#members;
+    if (members.length === 1) return members;
     const first = this.#turn;
-    this.#turn = (this.#turn + 1) % this.#members.length;
-    const all = [...this.#members.slice(first), ...this.#members.slice(0, first)];
+    this.#turn = (this.#turn + 1) % members.length;
     const now = this.#options.world.elapsed();
-    const isUp = ({ downUntil }: Member) => downUntil <= now;
-    return [...all.filter(isUp), ...all.filter((member) => !isUp(member))];
+    const up: Member[] = [];
+    const down: Member[] = [];
+    for (let i = 0; i < members.length; i += 1) {
+      const member = members[(first + i) % members.length]!;
+      (member.downUntil <= now ? up : down).push(member);
+    }
+    return down.length === 0 ? up : [...up, ...down];
   }
 
   async #check(member: Member): Promise<void> {

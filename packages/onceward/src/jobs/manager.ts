@@ -103,21 +103,14 @@ export class JobManager implements JobsPort {
     return this.#runner.load;
   }
 
-  async submit(submission: Submission, waitMs = this.#policy.waitMs): Promise<Answer> {
+  submit(submission: Submission, waitMs = this.#policy.waitMs): Promise<Answer> {
     const type = this.#types.get(submission.type);
-    const queue = type !== undefined && 'queue' in type ? type.queue : null;
-    if (this.#writesTogether && type !== undefined && (queue === null || !isTransactional(queue))) {
-      const answer = await this.#takeInAtOnce(submission, type);
-      if (answer !== null) return answer;
+    if (type !== undefined && 'queue' in type && isTransactional(type.queue)) {
+      return this.#submitWithin(submission, type, type.queue, waitMs);
     }
-    const operation = this.#operation(submission, waitMs);
-    const execution =
-      queue !== null && isTransactional(queue)
-        ? await this.#submitWithin(operation, submission, type!, queue)
-        : await this.#engine.execute(operation, (attempt) =>
-            this.#takeIn(submission, type, attempt),
-          );
-    return this.#answer(execution);
+    return type !== undefined && this.#writesTogether
+      ? this.#submitAtOnce(submission, type, waitMs)
+      : this.#submitByStep(submission, type, waitMs);
   }
 
   /**
@@ -202,9 +195,9 @@ export class JobManager implements JobsPort {
     };
   }
 
-  /** `null`: it is no new submission, or none that can be taken in; step by step it will be seen which. */
-  async #takeInAtOnce(submission: Submission, type: JobType): Promise<Answer | null> {
-    if (whatIsWrong(submission, type) !== null) return null;
+  /** Step by step if it is no new submission, or none that can be taken in: there it will be seen which. */
+  async #submitAtOnce(submission: Submission, type: JobType, waitMs: DurationMs): Promise<Answer> {
+    if (whatIsWrong(submission, type) !== null) return this.#submitByStep(submission, type, waitMs);
     const { tenant, key, fingerprint } = submission;
     const { committedMs: keepMs } = this.windows;
     const jobId = randomUUID();
@@ -217,14 +210,25 @@ export class JobManager implements JobsPort {
         this.#policy,
       );
     } catch (error) {
-      if (isTooLarge(error)) return null;
+      if (isTooLarge(error)) return this.#submitByStep(submission, type, waitMs);
       if (!isStoreError(error)) throw error;
       // If it was written all the same, the scan finds the job and the retry its answer.
       return refused('unavailable', { retryAfterMs: 1_000 });
     }
-    if (placed === null) return null;
+    if (placed === null) return this.#submitByStep(submission, type, waitMs);
     if (this.#runs) this.#runner.offer(opens.id, type, placed);
     return { status: 'committed', jobId, wasDuplicate: false, keepMs };
+  }
+
+  async #submitByStep(
+    submission: Submission,
+    type: JobType | undefined,
+    waitMs: DurationMs,
+  ): Promise<Answer> {
+    const execution = await this.#engine.execute(this.#operation(submission, waitMs), (attempt) =>
+      this.#takeIn(submission, type, attempt),
+    );
+    return this.#answer(execution);
   }
 
   #work(id: OperationId, { type: name, payload }: Submission, type: JobType): Work {
@@ -259,14 +263,14 @@ export class JobManager implements JobsPort {
   }
 
   /** Reservation, job and answer in one commit of the queue's database. */
-  #submitWithin<Tx>(
-    operation: Operation,
+  async #submitWithin<Tx>(
     submission: Submission,
     type: JobType,
     queue: TransactionalQueue<Tx>,
-  ): Promise<Execution> {
-    return this.#engine.executeWithin<Tx>(
-      { ...operation, effect: { kind: 'transaction' } },
+    waitMs: DurationMs,
+  ): Promise<Answer> {
+    const execution = await this.#engine.executeWithin<Tx>(
+      { ...this.#operation(submission, waitMs), effect: { kind: 'transaction' } },
       (work) => queue.transact(work),
       async (attempt, tx) => {
         const wrong = whatIsWrong(submission, type);
@@ -295,6 +299,7 @@ export class JobManager implements JobsPort {
         return { as: 'committed', outcome: idOutcome(jobId) };
       },
     );
+    return this.#answer(execution);
   }
 
   #answer(execution: Execution): Answer {

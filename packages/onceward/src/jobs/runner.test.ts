@@ -76,6 +76,24 @@ describe('a runner', () => {
     expect(runs).toBe(10_100);
   });
 
+  it('[J9] holds long jobs by their id alone and reads them when their turn comes', async () => {
+    const world = manualWorld();
+    const results: unknown[] = [];
+    const type = defineJob({
+      type: 'work',
+      rerun: 'never',
+      parse: (payload) => String(payload),
+      run: async (payload) => results.push(payload.length),
+    });
+    const { manager } = startManager(world, memoryStore(), type);
+    const long = { ...submission(1), payload: JSON.stringify('x'.repeat(100_000)) };
+    const short = { ...submission(2), payload: '"short"' };
+    for (const one of [long, short]) expect(await manager.submit(one)).toHaveProperty('jobId');
+    await world.advance(1_000);
+    expect(results).toEqual(expect.arrayContaining([100_000, 5]));
+    expect(results).toHaveLength(2);
+  });
+
   it('[J5] takes over a run whose manager froze, under a higher fence, and the late one changes nothing', async () => {
     const world = manualWorld();
     const store = memoryStore();

@@ -12,7 +12,7 @@ import type {
 import { OUTCOME_CEILING, type Policy } from '../engine/policy.ts';
 import { profiles } from '../engine/profiles.ts';
 import type { OperationId, Outcome } from '../engine/record.ts';
-import { DAY, type DurationMs, MINUTE, SECOND } from '../engine/units.ts';
+import { DAY, type DurationMs, KIB, MINUTE, SECOND } from '../engine/units.ts';
 import type { Timer, World } from '../engine/world.ts';
 import { endOutcome, isUp, type StoredJob, storedJobOf, tenantOfRun } from './job-record.ts';
 import {
@@ -41,6 +41,8 @@ export interface RunnerOptions {
 
 /** Jobs held ready in memory at most. What does not fit waits in the store and is found by the next scan. */
 const HELD_AT_MOST = 10_000;
+/** A longer job is read from the store when its turn comes: ten thousand of them would not fit in memory. */
+const HELD_BYTES_EACH = 4 * KIB;
 /** All that waits must outlive any outage; a year is the engine's longest. */
 export const KEEP_WAITING_MS = 365 * DAY;
 /** The same for every job: the id is random, so there is no other payload to take it for. */
@@ -107,7 +109,7 @@ export class Runner {
       return;
     }
     this.#held.add(id.key);
-    this.#ready.push({ id, type, placed });
+    this.#ready.push({ id, type, placed: isShort(placed) ? placed : null });
     this.#fill();
   }
 
@@ -188,7 +190,7 @@ export class Runner {
     this.#running.delete(id.key);
     if (again === null || this.#closed) this.#held.delete(id.key);
     else this.#startLater(ready, again);
-    for (const told of this.#ended) told();
+    if (this.#ended.size > 0) for (const told of this.#ended) told();
     this.#fill();
   }
 
@@ -296,6 +298,10 @@ export class Runner {
   }
 }
 
+function isShort(placed: PlacedRecord | null): boolean {
+  return placed?.steps.every(({ bytes }) => bytes.length <= HELD_BYTES_EACH) ?? false;
+}
+
 /** An abort controller that costs nothing until somebody listens. */
 class Stop {
   reason: Error | null = null;
@@ -322,18 +328,13 @@ function vanished(): Promise<never> {
   return Promise.reject(new Vanished('the job is gone'));
 }
 
-async function perform(
-  type: JobType,
-  job: StoredJob,
-  attempt: Attempt,
-  stop: Stop,
-): Promise<unknown> {
+/** May throw at once as well. */
+function perform(type: JobType, job: StoredJob, attempt: Attempt, stop: Stop): Promise<unknown> {
   const tenant = tenantOfRun(attempt.id) ?? '';
   const jobId = attempt.id.key;
   if ('queue' in type) {
     const { downstreamKey: derivedKey } = attempt;
-    await type.queue.enqueue({ jobId, tenant, type: job.type, payload: job.payload, derivedKey });
-    return null;
+    return type.queue.enqueue({ jobId, tenant, type: job.type, payload: job.payload, derivedKey });
   }
   return type.runRaw(JSON.parse(job.payload), {
     jobId,

@@ -68,11 +68,22 @@ export function submissionOf(parts: SubmissionParts): Submission {
   const { tenant, type } = parts;
   checkText('tenant', tenant, LONGEST_TENANT);
   checkText('type', type, LONGEST_TYPE);
-  const parsed = parseJobKey(parts.key);
-  if (!parsed.ok) throw new OncewardError('ONCE_INVALID_INPUT', parsed.reason);
+  const key = isPlainKey(parts.key) ? parts.key : spelledOneWay(parts.key);
   const payload = payloadText(parts.payload);
-  const key = formatJobKey(parsed.parts);
   return { tenant, key, type, payload, fingerprint: fingerprintOf(type, payload) };
+}
+
+const PLAIN_KEY = /^[\x21-\x7e]{1,200}:(?:0|[1-9][0-9]{0,18}):[0-9a-f]{16}$/;
+
+/** Most keys are spelled as they are kept, and their sequences far from the limit: those need no taking apart. */
+export function isPlainKey(key: string): boolean {
+  return PLAIN_KEY.test(key);
+}
+
+function spelledOneWay(key: string): string {
+  const parsed = parseJobKey(key);
+  if (!parsed.ok) throw new OncewardError('ONCE_INVALID_INPUT', parsed.reason);
+  return formatJobKey(parsed.parts);
 }
 
 function payloadText(payload: unknown): string {

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import {
   CALLS_PATH,
@@ -28,11 +29,11 @@ export function managerRoutes(api: Api, endpoint: ManagerEndpoint): void {
     reply.hijack();
     const { raw } = reply;
     raw.writeHead(200, { 'content-type': LINES_TYPE, 'cache-control': 'no-store' });
-    raw.flushHeaders();
     const pulse = setInterval(() => raw.write('\n'), PULSE_MS);
+    const lines = new GatheredLines(raw);
     try {
-      await endpoint.answerSubmissions(body, (line) => raw.write(line));
-      raw.end();
+      await endpoint.answerSubmissions(body, lines.add);
+      lines.end();
     } catch {
       // The gate takes a broken answer for a manager that is gone, and asks again.
       raw.destroy();
@@ -45,6 +46,32 @@ export function managerRoutes(api: Api, endpoint: ManagerEndpoint): void {
     const answer = await endpoint.answerCall(signedBody(request, endpoint));
     return reply.type('application/json').send(JSON.stringify(answer));
   });
+}
+
+/** Submissions that become durable together are answered together: with one write, where each had its own. */
+class GatheredLines {
+  readonly #response: ServerResponse;
+  #text = '';
+
+  constructor(response: ServerResponse) {
+    this.#response = response;
+  }
+
+  readonly add = (line: string): void => {
+    if (this.#text === '') process.nextTick(this.#write);
+    this.#text += line;
+  };
+
+  end(): void {
+    this.#response.end(this.#text);
+    this.#text = '';
+  }
+
+  readonly #write = (): void => {
+    if (this.#text === '') return;
+    this.#response.write(this.#text);
+    this.#text = '';
+  };
 }
 
 function signedBody(request: FastifyRequest, endpoint: ManagerEndpoint): string {
