@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   type PostgresServer,
@@ -68,6 +70,17 @@ describe.each(['postgres', 'redis'] as const)('gates and managers on %s', (kind)
       body: '{"call":"windows"}',
     });
     expect(unsigned.status).toBe(401);
+  });
+
+  it('[J6] refuse strangers at a manager before they have sent their body', async () => {
+    const sent = request(`${managers[0]!.url}/v1/jobs-manager/submissions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'content-length': 50_000_000 },
+    });
+    sent.write('{"homes":null,');
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    expect(answer.statusCode).toBe(401);
+    sent.on('error', () => {}).destroy();
   });
 
   it('[J6] keep the job when the gate that took it in dies, and when a manager does', async () => {

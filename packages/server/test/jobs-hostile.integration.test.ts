@@ -163,6 +163,8 @@ describe('jobs over HTTP, for callers who mean no good', () => {
     for (const query of ['limit=0', 'limit=-1', 'limit=1e9', 'limit=x', 'status=lost', 'a=b']) {
       expect((await fetch(`${url}/jobs?${query}`)).status).toBe(400);
     }
+    const { body } = await getJson<{ detail: string }>(`${url}/jobs?status=lost`);
+    expect(body.detail).toMatch(/status: .*queued.*in_doubt/);
   });
 
   it('[J4] refuses tenants that could be taken for others, and callers who speak for someone else', async () => {

@@ -123,11 +123,16 @@ describe('a gate', () => {
   });
 
   it('[J2] says unavailable when its manager cannot be asked, to all who waited', async () => {
-    const { gate, manager } = setUp();
-    manager.answer = async () => Promise.reject(new Error('connection refused'));
+    const manager = new Recorder();
+    const faults: unknown[] = [];
+    const onFault = (error: unknown) => faults.push(error);
+    const gate = new Gate({ manager, world: manualWorld(), onFault });
+    const refusal = new Error('connection refused');
+    manager.answer = async () => Promise.reject(refusal);
     const answers = await Promise.all([1, 2, 3].map(() => gate.submit(submission())));
     for (const answer of answers) expect(answer).toMatchObject({ why: 'unavailable' });
     expect(manager.asked).toHaveLength(1);
+    expect(faults).toEqual([refusal]);
   });
 
   it('[J2] refuses another job under a key that it knows', async () => {

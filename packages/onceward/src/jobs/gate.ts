@@ -10,6 +10,8 @@ export interface GateOptions {
   readonly manager: JobsPort;
   readonly world: World;
   readonly windows?: JobWindows;
+  /** Told what went wrong with a submission that was answered as unavailable. */
+  readonly onFault?: (error: unknown) => void;
 }
 
 /** A submission that this gate has sent on. Others with the same key gather behind it. */
@@ -31,6 +33,7 @@ export class Gate implements JobsPort {
   readonly #manager: JobsPort;
   readonly #world: World;
   readonly #windows: JobWindows;
+  readonly #onFault: ((error: unknown) => void) | undefined;
   readonly #answered: AnswerMemory;
   readonly #pending = new Map<string, Pending>();
   #pendingCharacters = 0;
@@ -43,6 +46,7 @@ export class Gate implements JobsPort {
     this.#manager = options.manager;
     this.#world = options.world;
     this.#windows = options.windows ?? jobWindows;
+    this.#onFault = options.onFault;
     this.#answered = new AnswerMemory(this.#windows.maxEntries);
     this.#timers = new TimerLines(options.world);
     this.#startedAt = options.world.elapsed();
@@ -130,7 +134,10 @@ export class Gate implements JobsPort {
       return answer;
     };
     // A port that cannot be reached: whether the job was created is for the retry to find out, under its key.
-    const answer = this.#ask(submission, waitMs).then(end, () => end(UNREACHABLE));
+    const answer = this.#ask(submission, waitMs).then(end, (error) => {
+      this.#onFault?.(error);
+      return end(UNREACHABLE);
+    });
     this.#pending.set(name, { fingerprint, answer });
     return answer;
   }

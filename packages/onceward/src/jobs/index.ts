@@ -31,7 +31,7 @@ export { ManagerEndpoint, type ManagerEndpointOptions } from './manager-endpoint
 export { LinkDown, ManagerLink, type ManagerLinkOptions } from './manager-link.ts';
 export { ManagerPool, type ManagerPoolOptions } from './manager-pool.ts';
 export { CALLS_PATH, LINES_TYPE, PULSE_MS, SUBMISSIONS_PATH } from './manager-protocol.ts';
-export { isSigned, SIGNATURE_HEADER, signBody } from './signature.ts';
+export { digestOf, isSigned, SIGNATURE_HEADER, signBody } from './signature.ts';
 export {
   type Answer,
   type RefusedSubmission,

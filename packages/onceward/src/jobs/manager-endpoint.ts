@@ -9,7 +9,7 @@ import {
   MOST_IN_BATCH,
   type SubmissionBatch,
 } from './manager-protocol.ts';
-import { checkSecret, isSigned } from './signature.ts';
+import { checkSecret, signedDigest } from './signature.ts';
 import { type Answer, isPlainKey, refused, type Submission } from './submission.ts';
 import type { JobWindows } from './windows.ts';
 
@@ -20,6 +20,8 @@ export interface ManagerEndpointOptions {
   readonly secret: string;
   /** Says why a tenant that another data centre sends here is not at home here; `null` when it is. */
   readonly refuseHome?: (tenant: string, version: number) => Answer | null;
+  /** Told what went wrong with a submission that was answered as unavailable. */
+  readonly onFault?: (error: unknown) => void;
 }
 
 /** The manager's side of the protocol, for whatever serves HTTP: text in, text out. */
@@ -31,9 +33,12 @@ export class ManagerEndpoint {
     this.#options = options;
   }
 
-  /** Must be asked first, with the body as it came. */
-  isFromGate(body: string, signature: string | undefined, now: EpochMs): boolean {
-    return isSigned(this.#options.secret, body, signature, now);
+  /**
+   * To be asked before the body is read: the digest that it must have, as `digestOf` makes it. `null`: whoever sends
+   * this is no gate of ours.
+   */
+  expectedDigest(signature: string | undefined, now: EpochMs): string | null {
+    return signedDigest(this.#options.secret, signature, now);
   }
 
   /** Calls `writeLine` for each submission of the batch, in the order in which they are answered. */
@@ -71,7 +76,8 @@ export class ManagerEndpoint {
     }
     try {
       return await this.#options.jobs.submit(submission, waitMs);
-    } catch {
+    } catch (error) {
+      this.#options.onFault?.(error);
       return refused('unavailable', { retryAfterMs: 1_000 });
     }
   }

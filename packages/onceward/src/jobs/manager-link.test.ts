@@ -13,7 +13,14 @@ import { ManagerEndpoint } from './manager-endpoint.ts';
 import { ManagerLink } from './manager-link.ts';
 import { ManagerPool } from './manager-pool.ts';
 import { CALLS_PATH, LINES_TYPE } from './manager-protocol.ts';
-import { isSigned, SIGNATURE_HEADER, signBody } from './signature.ts';
+import {
+  digestOf,
+  isSigned,
+  SIGNATURE_HEADER,
+  signBody,
+  signDigest,
+  signedDigest,
+} from './signature.ts';
 import { submissionOf } from './submission.ts';
 import { jobWindows } from './windows.ts';
 
@@ -54,9 +61,10 @@ function startManager(store = sharedStore(memoryStore())) {
   });
   const endpoint = new ManagerEndpoint({ jobs: manager, windows: jobWindows, secret: SECRET });
   return listen(async (request, response) => {
-    const body = await textOf(request);
     const signature = request.headers[SIGNATURE_HEADER] as string | undefined;
-    if (!endpoint.isFromGate(body, signature, Date.now())) {
+    const digest = endpoint.expectedDigest(signature, Date.now());
+    const body = await textOf(request);
+    if (digestOf(body) !== digest) {
       response.writeHead(401).end();
       return;
     }
@@ -196,5 +204,16 @@ describe('a signature', () => {
     expect(isSigned('some other secret', '{"a":1}', signature, now)).toBe(false);
     expect(isSigned(SECRET, '{"a":1}', signature.replace('t=1', 't=2'), now)).toBe(false);
     expect(isSigned(SECRET, '{"a":1}', undefined, now)).toBe(false);
+  });
+
+  it('[J6] of a digest is checked before the body is there, and says what the body must be', () => {
+    const signature = signDigest(SECRET, '{"a":1}', now);
+    expect(signedDigest(SECRET, signature, now + 299_000)).toBe(digestOf('{"a":1}'));
+    expect(signedDigest(SECRET, signature, now + 301_000)).toBe(null);
+    expect(signedDigest('some other secret', signature, now)).toBe(null);
+    const other = signature.replace(digestOf('{"a":1}'), digestOf('{"a":2}'));
+    expect(signedDigest(SECRET, other, now)).toBe(null);
+    expect(signedDigest(SECRET, signBody(SECRET, '{"a":1}', now), now)).toBe(null);
+    expect(signedDigest(SECRET, undefined, now)).toBe(null);
   });
 });

@@ -20,7 +20,7 @@ import {
   SUBMISSIONS_PATH,
   type SubmissionBatch,
 } from './manager-protocol.ts';
-import { checkSecret, SIGNATURE_HEADER, signBody } from './signature.ts';
+import { checkSecret, SIGNATURE_HEADER, signDigest } from './signature.ts';
 import type { Answer, Submission } from './submission.ts';
 import type { JobWindows } from './windows.ts';
 
@@ -192,7 +192,7 @@ export class ManagerLink implements JobsPort {
       headers: {
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(body),
-        [SIGNATURE_HEADER]: signBody(this.#secret, body, Date.now()),
+        [SIGNATURE_HEADER]: signDigest(this.#secret, body, Date.now()),
       },
     });
   }

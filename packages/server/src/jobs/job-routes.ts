@@ -48,11 +48,10 @@ const jobView = z.object({
   queue: z.string().nullable(),
 });
 
-const state = z.enum(JOB_STATES as [JobView['state'], ...JobView['state'][]]);
 const listQuery = z.strictObject({
   // Every job that can be listed is one that was committed.
-  status: z.union([state, z.enum(['', 'committed'])]).optional(),
-  state: z.union([state, z.literal('')]).optional(),
+  status: z.enum([...JOB_STATES, 'committed', '']).optional(),
+  state: z.enum([...JOB_STATES, '']).optional(),
   limit: z.coerce.number().int().min(1).max(1_000).default(50),
 });
 const jobPath = z.strictObject({ id: z.string().min(1).max(128) });

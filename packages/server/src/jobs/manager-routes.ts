@@ -1,7 +1,8 @@
 import type { ServerResponse } from 'node:http';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   CALLS_PATH,
+  digestOf,
   LINES_TYPE,
   type ManagerEndpoint,
   PULSE_MS,
@@ -10,6 +11,13 @@ import {
 } from 'onceward/jobs';
 import { Problem } from '../api/problem.ts';
 import type { Api } from '../api/zod-schemas.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What the body must come to; set where gates are served. */
+    signedDigest?: string;
+  }
+}
 
 /** A batch may hold one payload of the longest kind, and what comes along. */
 const LONGEST_BATCH = 72 * 1_048_576;
@@ -22,10 +30,10 @@ export function managerRoutes(api: Api, endpoint: ManagerEndpoint): void {
     { parseAs: 'string', bodyLimit: LONGEST_BATCH },
     (_request, body, done) => done(null, body),
   );
-  const schema = { hide: true };
+  const gatesOnly = { schema: { hide: true }, onRequest: requireGate(endpoint) };
 
-  api.post(SUBMISSIONS_PATH, { schema, bodyLimit: LONGEST_BATCH }, async (request, reply) => {
-    const body = signedBody(request, endpoint);
+  api.post(SUBMISSIONS_PATH, { ...gatesOnly, bodyLimit: LONGEST_BATCH }, async (request, reply) => {
+    const body = signedBody(request);
     reply.hijack();
     const { raw } = reply;
     raw.writeHead(200, { 'content-type': LINES_TYPE, 'cache-control': 'no-store' });
@@ -42,8 +50,8 @@ export function managerRoutes(api: Api, endpoint: ManagerEndpoint): void {
     }
   });
 
-  api.post(CALLS_PATH, { schema }, async (request, reply) => {
-    const answer = await endpoint.answerCall(signedBody(request, endpoint));
+  api.post(CALLS_PATH, gatesOnly, async (request, reply) => {
+    const answer = await endpoint.answerCall(signedBody(request));
     return reply.type('application/json').send(JSON.stringify(answer));
   });
 }
@@ -74,10 +82,25 @@ class GatheredLines {
   };
 }
 
-function signedBody(request: FastifyRequest, endpoint: ManagerEndpoint): string {
-  const body = typeof request.body === 'string' ? request.body : '';
-  const signature = request.headers[SIGNATURE_HEADER];
-  const given = typeof signature === 'string' ? signature : undefined;
-  if (endpoint.isFromGate(body, given, Date.now())) return body;
-  throw new Problem('unauthorized', 'this is for gates that share the secret of this manager');
+/** Strangers are refused before anything of their body is read. */
+function requireGate(endpoint: ManagerEndpoint) {
+  return (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void => {
+    const signature = request.headers[SIGNATURE_HEADER];
+    const given = typeof signature === 'string' ? signature : undefined;
+    const digest = endpoint.expectedDigest(given, Date.now());
+    if (digest !== null) request.signedDigest = digest;
+    done(digest === null ? stranger() : undefined);
+  };
+}
+
+function signedBody({ body, signedDigest }: FastifyRequest): string {
+  if (typeof body === 'string' && digestOf(body) === signedDigest) return body;
+  throw stranger();
+}
+
+function stranger(): Problem {
+  return new Problem(
+    'unauthorized',
+    'this is for gates that share the secret of this manager, and whose clock is right',
+  );
 }

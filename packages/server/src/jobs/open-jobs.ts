@@ -47,7 +47,9 @@ export async function openJobs(around: JobsSurroundings): Promise<Jobs> {
       : startManager(around, windows);
   const homes = file === null ? null : openHomes(settings, file, local, closing);
   const jobs = homes?.router ?? local;
-  const gate = settings.role === 'manager' ? null : new Gate({ manager: jobs, world, windows });
+  const onFault = (err: unknown) => around.log.error({ err }, 'submission_fault');
+  const gate =
+    settings.role === 'manager' ? null : new Gate({ manager: jobs, world, windows, onFault });
   const endpoint =
     settings.role === 'gate' || settings.clusterSecret === null
       ? null
@@ -55,6 +57,7 @@ export async function openJobs(around: JobsSurroundings): Promise<Jobs> {
           jobs: local,
           windows,
           secret: settings.clusterSecret,
+          onFault,
           ...(homes === null ? {} : { refuseHome: homes.router.refuseHome }),
         });
   homes?.globalView.start();
