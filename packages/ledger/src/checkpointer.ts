@@ -107,7 +107,7 @@ export class Checkpointer {
         settings,
         historyBytes: historyBytes - trimmed.bytes,
       },
-      accountPages: accounts.takeDirtyPages(),
+      ...accounts.takeChanges(),
       rowPages: rows.takeDirtyPages(),
       keyRuns: window.takeFresh(),
       keysSince: window.oldest,

@@ -11,7 +11,7 @@ import type { Operation } from './rules/operation.ts';
 import { locate } from './rules/transaction-id.ts';
 import type { EntryPointer } from './state/account-record.ts';
 import type { Location } from './state/key-table.ts';
-import { type CommittedTransaction, committedAnswer } from './transactions.ts';
+import { CommittedTransaction } from './transactions.ts';
 
 /** A transaction as its block holds it. */
 export interface StoredTransaction {
@@ -111,7 +111,7 @@ export class History {
       request: { journal_entries: entries },
       response: error
         ? { ok: false, ...error }
-        : committedAnswer(entries, location.height, location.position, createdAt),
+        : new CommittedTransaction(entries, location.height, location.position, createdAt),
       createdAt,
     };
   }

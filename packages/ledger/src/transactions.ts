@@ -11,18 +11,28 @@ import { InFlightKeys } from './pipeline/in-flight.ts';
 import type { Machine } from './pipeline/machine.ts';
 import type { Outcome } from './pipeline/outcome.ts';
 import type { Pipeline } from './pipeline/pipeline.ts';
+import type { TicketEnd } from './pipeline/ticket.ts';
 import { type Refusal, refuse } from './refusal.ts';
 import type { JournalEntry } from './rules/journal.ts';
 import type { JournalRequest } from './rules/request.ts';
 import { transactionId } from './rules/transaction-id.ts';
 
-export interface CommittedTransaction {
-  readonly ok: true;
+/** A class for the reason that `Ticket` is one. */
+export class CommittedTransaction {
+  readonly ok = true;
   readonly transactionId: string;
   readonly journalEntries: readonly (JournalEntry & { readonly id: string })[];
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
   readonly blockHeight: number;
+
+  constructor(entries: readonly JournalEntry[], height: number, position: number, at: number) {
+    const id = transactionId({ height, position });
+    this.transactionId = id;
+    this.journalEntries = entries.map((entry) => ({ id: `${id}_${entry.sequence}`, ...entry }));
+    this.createdAt = at;
+    this.blockHeight = height;
+  }
 }
 
 export type TransactResult = CommittedTransaction | Refusal;
@@ -87,30 +97,26 @@ export class Transactions {
   }
 
   #run(request: JournalRequest): Promise<TransactResult> {
-    const { credential, key } = request;
     return new Promise((resolve, reject) => {
-      this.#pipeline.submit('transactions', request, {
-        settle: (outcome, block) => {
-          this.#inFlight.remove(credential, key);
-          resolve(this.#answer(request, outcome, block));
-        },
-        fail: (error) => {
-          this.#inFlight.remove(credential, key);
-          reject(error);
-        },
-      });
-      this.#inFlight.add(credential, key);
+      this.#pipeline.submit('transactions', request, new End(this, request, resolve, reject));
+      this.#inFlight.add(request.credential, request.key);
     });
   }
 
-  #answer(request: JournalRequest, outcome: Outcome, block: Block): TransactResult {
+  /** The key is free again, and the answer known. */
+  answer(request: JournalRequest, outcome: Outcome, block: Block): TransactResult {
+    this.release(request);
     if (outcome.did === 'refuse' || outcome.did === 'reject') {
       this.#count(outcome.refusal, outcome.did === 'reject');
       return outcome.refusal;
     }
     this.#counters.transactions += 1;
     const { height, at } = block.header;
-    return committedAnswer(request.entries, height, outcome.position, at);
+    return new CommittedTransaction(request.entries, height, outcome.position, at);
+  }
+
+  release({ credential, key }: JournalRequest): void {
+    this.#inFlight.remove(credential, key);
   }
 
   #count({ layer, code }: Refusal, isRejected: boolean): void {
@@ -121,20 +127,33 @@ export class Transactions {
   }
 }
 
-export function committedAnswer(
-  entries: readonly JournalEntry[],
-  height: number,
-  position: number,
-  at: number,
-): CommittedTransaction {
-  const id = transactionId({ height, position });
-  return {
-    ok: true,
-    transactionId: id,
-    journalEntries: entries.map((entry) => ({ id: `${id}_${entry.sequence}`, ...entry })),
-    createdAt: at,
-    blockHeight: height,
-  };
+/** What follows on a transaction. */
+class End implements TicketEnd {
+  readonly #transactions: Transactions;
+  readonly #request: JournalRequest;
+  readonly #resolve: (result: TransactResult) => void;
+  readonly #reject: (error: unknown) => void;
+
+  constructor(
+    transactions: Transactions,
+    request: JournalRequest,
+    resolve: (result: TransactResult) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#transactions = transactions;
+    this.#request = request;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  settle(outcome: Outcome, block: Block): void {
+    this.#resolve(this.#transactions.answer(this.#request, outcome, block));
+  }
+
+  fail(error: unknown): void {
+    this.#transactions.release(this.#request);
+    this.#reject(error);
+  }
 }
 
 export function answerCreation(outcome: Outcome): { ok: true; id: string } | Refusal {

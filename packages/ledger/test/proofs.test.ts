@@ -146,7 +146,8 @@ describe('the audit', () => {
       .replace('"amount":"1"', '"amount":"9"') as string;
     const meta = home.meta();
     if (meta === undefined) throw new Error('nothing was saved');
-    const nothing = { accountPages: new Map(), rowPages: new Map(), keyRuns: [], keysSince: 0 };
+    const pages = { accountPages: new Map(), balancePages: new Map(), rowPages: new Map() };
+    const nothing = { ...pages, keyRuns: [], keysSince: 0 };
     const blocks = new Map([[height, Buffer.from(altered)]]);
     await home.save({ meta, ...nothing, blocks, firstBlock: 1 });
     ledger = await openTestLedger(homes);

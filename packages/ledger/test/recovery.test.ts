@@ -226,12 +226,13 @@ describe('a ledger on disk', () => {
 async function damageAccounts(): Promise<void> {
   const home = await LmdbHome.open(join(folder.path, 'state'));
   const meta = home.meta();
-  const [page] = [...home.accountPages()].map((bytes) => Buffer.from(bytes));
+  const [page] = [...home.accountPages()].map(({ balances }) => balances && Buffer.from(balances));
   if (meta === undefined || page === undefined) throw new Error('nothing was saved');
-  page[40] = (page[40] as number) ^ 1;
+  page[7] = (page[7] as number) ^ 1;
   await home.save({
     meta,
-    accountPages: new Map([[0, page]]),
+    accountPages: new Map(),
+    balancePages: new Map([[0, page]]),
     rowPages: new Map(),
     keyRuns: [],
     keysSince: 0,

@@ -43,7 +43,7 @@ export class Committer {
 
   append(draft: Draft<LogEntry>, tickets: readonly Ticket[]): void {
     if (this.#failure !== undefined) {
-      for (const ticket of tickets) ticket.fail(this.#failure);
+      for (const { end } of tickets) end.fail(this.#failure);
       return;
     }
     const { world, term } = this.#options;

@@ -10,7 +10,7 @@ import { Batcher, type BatchKind } from './batch.ts';
 import { Committer } from './commit.ts';
 import type { Machine } from './machine.ts';
 import { sealBlock } from './seal.ts';
-import type { Ticket } from './ticket.ts';
+import { Ticket, type TicketEnd } from './ticket.ts';
 
 export interface PipelineOptions {
   readonly world: World;
@@ -80,13 +80,13 @@ export class Pipeline {
   }
 
   /** Throws if the ledger has stopped. */
-  submit(kind: BatchKind, request: Request, end: Pick<Ticket, 'settle' | 'fail'>): void {
+  submit(kind: BatchKind, request: Request, end: TicketEnd): void {
     if (this.#failure !== undefined) throw notApplied(this.#failure);
     if (this.#isClosed) throw notApplied(new Error('The ledger has been closed. Open it again.'));
     const text = requestText(request);
     this.#inFlight += 1;
     this.#length += text.length;
-    this.#batcher.add(kind, { request, text, settle: end.settle, fail: end.fail });
+    this.#batcher.add(kind, new Ticket(request, text, end));
   }
 
   /** The first entry of a term: when it has been applied, so has everything before it. */
@@ -109,7 +109,7 @@ export class Pipeline {
     this.#failure ??= error;
     const lost = [...tickets, ...this.#batcher.drop()];
     this.#leave(lost);
-    for (const ticket of lost) ticket.fail(error);
+    for (const { end } of lost) end.fail(error);
     this.#barrier?.reject(error);
     this.#tellIdle();
   }
@@ -138,7 +138,7 @@ export class Pipeline {
     this.#leave(tickets);
     for (let at = 0; at < tickets.length; at += 1) {
       const outcome = applied.outcomes[at];
-      if (outcome !== undefined) (tickets[at] as Ticket).settle(outcome, block);
+      if (outcome !== undefined) (tickets[at] as Ticket).end.settle(outcome, block);
     }
     if (entry.kind === 'barrier') this.#barrier?.resolve();
     this.#tellIdle();

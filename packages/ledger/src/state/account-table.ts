@@ -12,6 +12,14 @@ import {
   writeAccount,
   writeChange,
 } from './account-record.ts';
+import {
+  balancesLength,
+  packChange,
+  packWide,
+  unpackChange,
+  wideBalances,
+} from './balance-page.ts';
+import type { AccountPage, AccountPages } from './ledger-home.ts';
 import { type Digest, MerkleList, type MerklePath } from './merkle-list.ts';
 
 /** Accounts per leaf: a changed account costs the hash of its whole leaf. */
@@ -22,6 +30,7 @@ const LEAF_BYTES = 1 + LEAF_ACCOUNTS * RECORD_BYTES;
 const PAGE_LEAVES = 32;
 const PAGE_BYTES = PAGE_LEAVES * LEAF_BYTES;
 const PAGE_ACCOUNTS = PAGE_LEAVES * LEAF_ACCOUNTS;
+const BALANCES_BYTES = balancesLength(PAGE_ACCOUNTS);
 const SLAB_PAGES = 32;
 const SLAB_ACCOUNTS = SLAB_PAGES * PAGE_ACCOUNTS;
 
@@ -55,9 +64,11 @@ interface Change {
 export class AccountTable {
   readonly #slabs: Memory[] = [];
   readonly #tree = new MerkleList();
-  readonly #open = new Map<number, OpenAccount>();
+  #open = new Map<number, OpenAccount>();
   readonly #undo: Change[] = [];
   readonly #dirtyPages = new Set<number>();
+  /** Those with accounts that were never saved. */
+  readonly #newPages = new Set<number>();
   readonly #assetCodes = new Map<string, number>();
   #staging = Buffer.alloc(0);
   #codes = new Uint16Array(1_024);
@@ -146,12 +157,13 @@ export class AccountTable {
     const changed = new Set<number>();
     for (let number = this.#sealedCount; number < this.#count; number += 1) {
       changed.add(Math.floor(number / LEAF_ACCOUNTS));
+      this.#newPages.add(Math.floor(number / PAGE_ACCOUNTS));
     }
     for (const account of this.#open.values()) {
       writeChange(this.#slab(account.number), placeOf(account.number), account);
       changed.add(Math.floor(account.number / LEAF_ACCOUNTS));
     }
-    this.#open.clear();
+    this.#open = new Map();
     this.#undo.length = 0;
     this.#sealedCount = this.#count;
     for (const leaf of changed) {
@@ -174,26 +186,53 @@ export class AccountTable {
   }
 
   /**
-   * Copies of the pages that changed since they were last taken, good until the next call. They lie in memory that is
-   * used again and again: new memory for each would have the garbage collector called in for nothing.
+   * What changed since this was last called: whole pages where there are new accounts, and the changes alone of all. Good
+   * until the next call: it lies in memory that is used again and again, since new memory for each would have the garbage
+   * collector called in for nothing.
    */
-  takeDirtyPages(): Map<number, Buffer> {
-    const taken = new Map<number, Buffer>();
-    const length = this.#dirtyPages.size * PAGE_BYTES;
+  takeChanges(): AccountPages {
+    const accountPages = new Map<number, Buffer>();
+    const balancePages = new Map<number, Buffer>();
+    for (const page of this.#newPages) accountPages.set(page, Buffer.from(this.#pageBytes(page)));
+    const length = this.#dirtyPages.size * BALANCES_BYTES;
     if (this.#staging.length < length) this.#staging = Buffer.allocUnsafeSlow(length);
     let at = 0;
     for (const page of this.#dirtyPages) {
-      const copy = this.#staging.subarray(at, at + PAGE_BYTES);
-      copy.set(this.#pageBytes(page));
-      taken.set(page, copy);
-      at += PAGE_BYTES;
+      balancePages.set(page, this.#packBalances(page, this.#staging.subarray(at)));
+      at += BALANCES_BYTES;
     }
+    this.#newPages.clear();
     this.#dirtyPages.clear();
-    return taken;
+    return { accountPages, balancePages };
+  }
+
+  #packBalances(page: number, target: Buffer): Buffer {
+    const { bytes, view } = this.#slab(page * PAGE_ACCOUNTS);
+    const to = new DataView(target.buffer, target.byteOffset, BALANCES_BYTES);
+    const wide: Buffer[] = [];
+    for (let account = 0; account < PAGE_ACCOUNTS; account += 1) {
+      const at = placeOf(page * PAGE_ACCOUNTS + account);
+      if (packChange(view, at, to, balancesLength(account))) continue;
+      wide.push(packWide(bytes, at, account));
+    }
+    const fixed = target.subarray(0, BALANCES_BYTES);
+    return wide.length === 0 ? fixed : Buffer.concat([fixed, ...wide]);
+  }
+
+  #unpackBalances(page: number, balances: Uint8Array): void {
+    const { bytes, view } = this.#slab(page * PAGE_ACCOUNTS);
+    const from = new DataView(balances.buffer, balances.byteOffset, balances.length);
+    for (let account = 0; account < PAGE_ACCOUNTS; account += 1) {
+      const at = placeOf(page * PAGE_ACCOUNTS + account);
+      unpackChange(from, balancesLength(account), view, at);
+    }
+    for (const { account, high } of wideBalances(balances, PAGE_ACCOUNTS)) {
+      bytes.set(high, placeOf(page * PAGE_ACCOUNTS + account));
+    }
   }
 
   /** Takes back stored pages, in order; `count` is how many accounts they hold. Returns the top that they have. */
-  restore(pages: Iterable<Uint8Array>, count: number): Digest {
+  restore(pages: Iterable<AccountPage>, count: number): Digest {
     const steps = this.restoring(pages, count);
     let step = steps.next();
     while (step.done !== true) step = steps.next();
@@ -201,11 +240,12 @@ export class AccountTable {
   }
 
   /** The same in small steps, for those who have others to let run. */
-  *restoring(pages: Iterable<Uint8Array>, count: number): Generator<void, Digest> {
+  *restoring(pages: Iterable<AccountPage>, count: number): Generator<void, Digest> {
     let page = 0;
-    for (const bytes of pages) {
+    for (const { records, balances } of pages) {
       this.#reserve(page * PAGE_ACCOUNTS);
-      this.#pageBytes(page).set(bytes);
+      this.#pageBytes(page).set(records);
+      if (balances !== undefined) this.#unpackBalances(page, balances);
       page += 1;
       yield;
     }

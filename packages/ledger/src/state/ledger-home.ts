@@ -23,11 +23,23 @@ export interface CheckpointMeta {
   readonly historyBytes: number;
 }
 
-/** Changes since the last checkpoint. */
-export interface Checkpoint {
-  readonly meta: CheckpointMeta;
-  /** Good until `save` resolves; who keeps them longer makes copies. */
+/** Changes of accounts. Good until `save` resolves; who keeps them longer makes copies. */
+export interface AccountPages {
+  /** The records of all accounts of a page, if some of them are new. */
   readonly accountPages: ReadonlyMap<number, Uint8Array>;
+  /** What journal entries have changed in the accounts of a page: six times less. */
+  readonly balancePages: ReadonlyMap<number, Uint8Array>;
+}
+
+/** A page of accounts as it was saved: the records, and what has changed in them since. */
+export interface AccountPage {
+  readonly records: Uint8Array;
+  readonly balances: Uint8Array | undefined;
+}
+
+/** Changes since the last checkpoint. */
+export interface Checkpoint extends AccountPages {
+  readonly meta: CheckpointMeta;
   readonly rowPages: ReadonlyMap<number, string>;
   readonly keyRuns: readonly KeyRun[];
   /** Runs that end before this are worthless. */
@@ -41,7 +53,8 @@ export interface Checkpoint {
 /** Where the applied state and the sealed blocks live between restarts. The log can always rebuild it. */
 export interface LedgerHome {
   meta(): CheckpointMeta | undefined;
-  accountPages(): Iterable<Uint8Array>;
+  /** In order. */
+  accountPages(): Iterable<AccountPage>;
   rowPages(): Iterable<string>;
   rowPage(page: number): string | undefined;
   /** Oldest first. */

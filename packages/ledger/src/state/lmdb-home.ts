@@ -5,7 +5,7 @@ import { crc32 } from 'node:zlib';
 import { type Database, open, type RootDatabase } from 'lmdb';
 import { StoreError } from 'onceward';
 import type { KeyRun } from './key-window.ts';
-import type { Checkpoint, CheckpointMeta, LedgerHome } from './ledger-home.ts';
+import type { AccountPage, Checkpoint, CheckpointMeta, LedgerHome } from './ledger-home.ts';
 
 /** A checksum, and zeros so that the words behind it are aligned. */
 const RUN_HEAD_BYTES = 8;
@@ -61,8 +61,11 @@ export class LmdbHome implements LedgerHome {
     return this.#state.meta();
   }
 
-  accountPages(): Iterable<Uint8Array> {
-    return this.#state.accounts.getRange({}).map(({ value }) => value);
+  accountPages(): Iterable<AccountPage> {
+    const { accounts, balances } = this.#state;
+    return accounts
+      .getRange({})
+      .map(({ key, value }) => ({ records: value, balances: balances.get(key) }));
   }
 
   rowPages(): Iterable<string> {
@@ -152,6 +155,7 @@ const BYTES_BY_NUMBER = { keyEncoding: 'uint32', encoding: 'binary' } as const;
 class StateDatabases {
   readonly environment: RootDatabase;
   readonly accounts: Database<Buffer, number>;
+  readonly balances: Database<Buffer, number>;
   readonly rows: Database<string, number>;
   /** By the end of the stretch, then by the height of the checkpoint. */
   readonly runs: Database<Buffer, [number, number]>;
@@ -160,6 +164,7 @@ class StateDatabases {
   constructor(path: string) {
     this.environment = openEnvironment(path);
     this.accounts = this.environment.openDB({ name: 'accounts', ...BYTES_BY_NUMBER });
+    this.balances = this.environment.openDB({ name: 'balances', ...BYTES_BY_NUMBER });
     this.rows = this.environment.openDB({ name: 'rows', ...TEXT_BY_NUMBER });
     this.runs = this.environment.openDB({ name: 'keys', encoding: 'binary' });
     this.#metas = this.environment.openDB({ name: 'meta', encoding: 'json' });
@@ -175,6 +180,9 @@ class StateDatabases {
     await this.environment.batch(() => {
       for (const [page, bytes] of checkpoint.accountPages) {
         void this.accounts.put(page, bytes as Buffer);
+      }
+      for (const [page, bytes] of checkpoint.balancePages) {
+        void this.balances.put(page, bytes as Buffer);
       }
       for (const [page, text] of checkpoint.rowPages) void this.rows.put(page, text);
       for (const run of checkpoint.keyRuns) void this.runs.put([run.until, height], encodeRun(run));

@@ -1,9 +1,10 @@
 import type { KeyRun } from './key-window.ts';
-import type { Checkpoint, CheckpointMeta, LedgerHome } from './ledger-home.ts';
+import type { AccountPage, Checkpoint, CheckpointMeta, LedgerHome } from './ledger-home.ts';
 
 interface Saved {
   readonly meta: CheckpointMeta;
   readonly accounts: ReadonlyMap<number, Uint8Array>;
+  readonly balances: ReadonlyMap<number, Uint8Array>;
   readonly rows: ReadonlyMap<number, string>;
   readonly runs: readonly KeyRun[];
 }
@@ -18,8 +19,10 @@ export class MemoryHome implements LedgerHome {
     return this.#saved?.meta;
   }
 
-  accountPages(): Iterable<Uint8Array> {
-    return inOrder(this.#saved?.accounts);
+  accountPages(): Iterable<AccountPage> {
+    const saved = this.#saved;
+    const pages = [...(saved?.accounts ?? [])].sort(([a], [b]) => a - b);
+    return pages.map(([page, records]) => ({ records, balances: saved?.balances.get(page) }));
   }
 
   rowPages(): Iterable<string> {
@@ -52,6 +55,7 @@ export class MemoryHome implements LedgerHome {
     this.#saved = {
       meta: checkpoint.meta,
       accounts: new Map([...(this.#saved?.accounts ?? []), ...copies(checkpoint.accountPages)]),
+      balances: new Map([...(this.#saved?.balances ?? []), ...copies(checkpoint.balancePages)]),
       rows: new Map([...(this.#saved?.rows ?? []), ...checkpoint.rowPages]),
       runs: runs.filter(({ until }) => until >= checkpoint.keysSince),
     };
