@@ -97,6 +97,7 @@ export class HttpGuard<Request> {
     exchange: Exchange,
   ): Promise<HttpAnswer | null> {
     if (this.settings.mode === 'observe') return this.#watch(admission, body, exchange);
+    await turnEnd();
     if (body === 'too_large') {
       const limit = this.settings.maxBodyBytes;
       const detail = `the body is longer than ${limit} bytes, the most that is compared here`;
@@ -119,7 +120,6 @@ export class HttpGuard<Request> {
       facts.attach?.(facts.request, new IdempotencyContext(key, null));
     }
     if (this.settings.log !== null) this.#tell(admission, execution, run.captured, answer);
-    await turnEnd();
     return answer;
   }
 
