@@ -1,24 +1,14 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { CountingServer } from '../../test/client/counting-server.ts';
-import { type GroupStep, memoryStorage, Outbox } from './index.ts';
-import type { OutboxStorage } from './outbox-storage.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { freshForEachTest, life, pass, server } from '../../test/client/lives.ts';
+import type { GroupStep, Outbox } from './index.ts';
 
-let server: CountingServer;
-let storage: OutboxStorage;
+freshForEachTest();
+
 let outbox: Outbox;
-
 beforeEach(() => {
-  vi.useFakeTimers();
-  server = new CountingServer();
-  storage = memoryStorage();
-  outbox = new Outbox({ storage, fetch: server.fetch });
-});
-afterEach(async () => {
-  await outbox.close();
-  vi.useRealTimers();
+  outbox = life();
 });
 
-const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 const request = (item: string) => ({ url: '/do', json: { item } });
 const trip: GroupStep[] = [
   { ...request('flight'), undo: request('no flight') },

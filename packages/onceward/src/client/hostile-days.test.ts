@@ -1,40 +1,20 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { CountingServer } from '../../test/client/counting-server.ts';
+import { describe, expect, it, vi } from 'vitest';
 import {
-  idempotentFetch,
-  memoryStorage,
-  Outbox,
-  type OutboxOptions,
-  openSnapshotStorage,
-} from './index.ts';
+  DAY,
+  freshForEachTest,
+  HOUR,
+  life,
+  listFailed,
+  order,
+  pass,
+  SECOND,
+  server,
+  storage,
+} from '../../test/client/lives.ts';
+import { idempotentFetch, memoryStorage, openSnapshotStorage } from './index.ts';
 import type { Entry, OutboxStorage } from './outbox-storage.ts';
 
-const SECOND = 1_000;
-const HOUR = 3_600_000;
-const DAY = 24 * HOUR;
-
-let server: CountingServer;
-let storage: OutboxStorage;
-const open: Outbox[] = [];
-
-beforeEach(() => {
-  vi.useFakeTimers();
-  server = new CountingServer();
-  storage = memoryStorage();
-});
-afterEach(async () => {
-  for (const outbox of open.splice(0)) await outbox.close();
-  vi.useRealTimers();
-});
-
-function life(options: Partial<OutboxOptions> = {}): Outbox {
-  const outbox = new Outbox({ storage, fetch: server.fetch, ...options });
-  open.push(outbox);
-  return outbox;
-}
-
-const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
-const order = (item: string) => ({ url: '/orders', json: { item } });
+freshForEachTest();
 
 /** Each of these answers once, in turn; then the server is itself. */
 function answering(...answers: (() => Response)[]): typeof fetch {
@@ -206,8 +186,7 @@ describe('a storage that holds something else', () => {
       const { id } = await outbox.enqueue(order('a'));
       await pass(SECOND);
       expect(await outbox.find(id)).toMatchObject({ state: 'done' });
-      const failed = [];
-      for await (const operation of outbox.failed.list()) failed.push(operation);
+      const failed = await listFailed(outbox);
       expect(failed).toMatchObject([
         { outcome: 'unknown', reason: 'cannot be read', lane: 'default' },
       ]);

@@ -1,39 +1,18 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { CountingServer } from '../../test/client/counting-server.ts';
-import { exportFailed, importFailed, memoryStorage, Outbox, type OutboxOptions } from './index.ts';
-import type { OutboxStorage } from './outbox-storage.ts';
+import { describe, expect, it } from 'vitest';
+import {
+  changeDevice,
+  DAY,
+  freshForEachTest,
+  HOUR,
+  life,
+  listFailed,
+  order,
+  pass,
+  server,
+} from '../../test/client/lives.ts';
+import { exportFailed, importFailed } from './index.ts';
 
-const HOUR = 3_600_000;
-
-let server: CountingServer;
-let storage: OutboxStorage;
-const open: Outbox[] = [];
-
-beforeEach(() => {
-  vi.useFakeTimers();
-  server = new CountingServer();
-  storage = memoryStorage();
-});
-afterEach(async () => {
-  for (const outbox of open.splice(0)) await outbox.close();
-  vi.useRealTimers();
-});
-
-/** A life of the client over the same storage and the same server. */
-function life(options: Partial<OutboxOptions> = {}): Outbox {
-  const outbox = new Outbox({ storage, fetch: server.fetch, ...options });
-  open.push(outbox);
-  return outbox;
-}
-
-const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
-const order = (item: string) => ({ url: '/orders', json: { item } });
-
-async function listFailed(outbox: Outbox) {
-  const failed = [];
-  for await (const operation of outbox.failed.list()) failed.push(operation);
-  return failed;
-}
+freshForEachTest();
 
 describe('what can be done to a queued operation', () => {
   it('[C7] editing what was never sent gives it a new key and fresh attempts', async () => {
@@ -126,7 +105,7 @@ describe('what can be done to a queued operation', () => {
     for await (const line of exportFailed(outbox)) lines += line;
     expect(lines.trimEnd().split('\n')).toHaveLength(2);
 
-    storage = memoryStorage();
+    changeDevice();
     const other = life();
     const spoiled = `${lines}\nnot json\n{"format":"other"}\n${JSON.stringify({ format: 'onceward-failed-operation/1' })}\n`;
     const report = await importFailed(other, spoiled);
@@ -155,9 +134,9 @@ describe('what can be done to a queued operation', () => {
     const outbox = life({ replayWindowMs: 60_000 });
     const refused = await outbox.enqueue(order('a'), { lane: 'one' });
     const unknown = await outbox.enqueue(order('b'), { lane: 'two' });
-    await pass(29 * 24 * HOUR);
+    await pass(29 * DAY);
     expect(await outbox.find(refused.id)).toMatchObject({ state: 'failed' });
-    await pass(2 * 24 * HOUR);
+    await pass(2 * DAY);
     expect(await outbox.find(refused.id)).toBeNull();
     expect(await outbox.find(unknown.id)).toMatchObject({ state: 'failed', outcome: 'unknown' });
     expect(await outbox.failed.discard(unknown.id)).toBe(true);
@@ -184,7 +163,7 @@ describe('what can be done to a queued operation', () => {
     expect(await unasked.enqueue(order('a'))).toMatchObject({ status: 'queued' });
     await pass(10);
     expect(server.effects).toEqual(['a', 'a']);
-    storage = memoryStorage();
+    changeDevice();
     server.refuseItem('b', 422);
     const asked = life({ catchDuplicatesWithinMs: HOUR });
     await asked.enqueue(order('b'));
