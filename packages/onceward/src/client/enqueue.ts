@@ -1,12 +1,15 @@
 import { ClientError } from './client-error.ts';
-import type { ClientWorld } from './client-world.ts';
+import { type ClientWorld, mintKey } from './client-world.ts';
 import {
   type FailedOperation,
+  keysOf,
   layout,
+  newStep,
   type Operation,
   type Pointer,
   type Position,
   type Step,
+  type StoredRequest,
   type WaitingOperation,
 } from './operation.ts';
 import { forgetKeys, type OperationBook, storageError } from './operation-book.ts';
@@ -14,20 +17,24 @@ import type { Change } from './outbox-storage.ts';
 import { fingerprintOf, invalid } from './request-intake.ts';
 import { FRESH } from './transition.ts';
 
-/** What is to be queued, checked and with its keys. */
-export interface Intent {
+/** What is to be queued, checked; nothing of it can be changed by its giver any more. */
+export interface Wanted {
   readonly lane: string;
   readonly label: string | null;
-  readonly group: boolean;
-  readonly steps: readonly Step[];
-  /** The key was minted for this intent: nobody can know it yet. */
-  readonly isNew: boolean;
+  /** `undefined`: one is minted, which nobody can know yet. */
+  readonly key: string | undefined;
+  /** One request, or the steps of a group. */
+  readonly taken: StoredRequest | readonly Step[];
   /** The same payload under another key is caught if it was queued within this time. */
   readonly catchWithinMs: number | null;
   readonly coalesce: string | null;
 }
 
-interface HashedIntent extends Intent {
+/** The same with its keys and its fingerprint. */
+interface Intent extends Omit<Wanted, 'key' | 'taken'> {
+  readonly group: boolean;
+  readonly steps: readonly Step[];
+  readonly isNew: boolean;
   readonly hash: string;
 }
 
@@ -45,18 +52,21 @@ export interface Queued {
   readonly superseded: string | null;
 }
 
-interface PendingIntent {
-  /** Called once, when its batch is written: ten thousand at once must not hold up the page. */
-  readonly make: () => Intent;
-  readonly resolve: (queued: Queued) => void;
-  readonly reject: (error: unknown) => void;
+/** What came of an intent. A refusal is a value here: it must not take the rest of the batch with it. */
+type End = Queued | ClientError;
+
+/** Operations that are written together. */
+interface Batch {
+  readonly wanted: Wanted[];
+  readonly ends: Promise<readonly End[]>;
+  /** Gives the next end. Whoever waits for `ends` is called in the order of joining: one function serves all. */
+  readonly takeEnd: (ends: readonly End[]) => Queued;
 }
 
-interface MadeIntent extends PendingIntent {
-  readonly intent: Intent;
-}
+type OnQueued = (queued: Queued, lane: string) => void;
 
-const MOST_AT_ONCE = 100;
+/** A browser takes some 40 µs of the page's time for each entry, and there are two for each operation. */
+const MOST_AT_ONCE = 50;
 const MOST_TRIES = 100;
 
 /**
@@ -66,58 +76,75 @@ const MOST_TRIES = 100;
 export class Enqueuer {
   readonly #book: OperationBook;
   readonly #world: ClientWorld;
-  #pending: PendingIntent[] = [];
-  #writing = false;
+  readonly #onQueued: OnQueued;
+  /** The one that can still be joined, until its turn has come. */
+  #open: Batch | null = null;
+  /** Batches are written one after the other. */
+  #last: Promise<unknown> = Promise.resolve();
   /** What this tab wrote last. Another may have come since; the swap finds out. */
   #position: Position | undefined;
 
-  constructor(book: OperationBook, world: ClientWorld) {
+  constructor(book: OperationBook, world: ClientWorld, onQueued: OnQueued) {
     this.#book = book;
     this.#world = world;
+    this.#onQueued = onQueued;
   }
 
-  add(make: () => Intent): Promise<Queued> {
-    return new Promise((resolve, reject) => {
-      this.#pending.push({ make, resolve, reject });
-      if (!this.#writing) void this.#writeAll();
-    });
+  /**
+   * Someone may call this ten thousand times in one turn, and until that ends the page stands still. So it does
+   * next to nothing, and leaves little behind that the collector has to move: the rest is done batch by batch.
+   */
+  add(one: Wanted): Promise<Queued> {
+    if (!this.#open || this.#open.wanted.length === MOST_AT_ONCE) this.#open = this.#begin();
+    const { wanted, ends, takeEnd } = this.#open;
+    wanted.push(one);
+    return ends.then(takeEnd);
   }
 
-  async #writeAll(): Promise<void> {
-    this.#writing = true;
-    // Gives the callers of the same turn the time to join.
-    await Promise.resolve();
-    while (this.#pending.length > 0) {
-      const batch = this.#pending.splice(0, MOST_AT_ONCE);
-      await this.#writeBatch(batch.map((one) => ({ ...one, intent: one.make() })));
-    }
-    this.#writing = false;
+  #begin(): Batch {
+    const wanted: Wanted[] = [];
+    const write = async () => {
+      if (this.#open?.wanted === wanted) this.#open = null;
+      return this.#write(await Promise.all(wanted.map((one) => this.#intend(one))));
+    };
+    const ends = this.#last.then(write).catch((error) => wanted.map(() => storageError(error)));
+    this.#last = ends;
+    let taken = 0;
+    const takeEnd = (ends: readonly End[]) => {
+      const end = ends[taken++] as End;
+      if (end instanceof ClientError) throw end;
+      return end;
+    };
+    return { wanted, ends, takeEnd };
   }
 
-  async #writeBatch(batch: readonly MadeIntent[]): Promise<void> {
+  /** In one swap; if that fails, one by one: one that is too large must not take the others down with it. */
+  async #write(intents: readonly Intent[]): Promise<readonly End[]> {
     try {
-      const queued = await this.#write(
-        await Promise.all(batch.map((one) => this.#hash(one.intent))),
-      );
-      batch.forEach(({ resolve, reject }, i) => {
-        const one = queued[i] as Queued | ClientError;
-        if (one instanceof ClientError) reject(one);
-        else resolve(one);
+      const ends = await this.#swap(intents);
+      intents.forEach(({ lane }, i) => {
+        const end = ends[i] as End;
+        if ('status' in end && end.status === 'queued') this.#onQueued(end, lane);
       });
+      return ends;
     } catch (error) {
-      if (batch.length === 1) batch[0]?.reject(storageError(error));
-      // One that is too large must not take the others down with it.
-      else for (const one of batch) await this.#writeBatch([one]);
+      if (intents.length === 1) return [storageError(error)];
+      const ends: End[] = [];
+      for (const intent of intents) ends.push(...(await this.#write([intent])));
+      return ends;
     }
   }
 
-  async #hash(intent: Intent): Promise<HashedIntent> {
-    const requests = intent.steps.map((step) => step.request);
-    return { ...intent, hash: await fingerprintOf(requests, this.#world) };
+  async #intend({ key, taken, ...wanted }: Wanted): Promise<Intent> {
+    const group = 'length' in taken;
+    const steps = group ? taken : [newStep(key ?? mintKey(this.#world), taken)];
+    const requests = steps.map((step) => step.request);
+    const hash = await fingerprintOf(requests, this.#world);
+    return { ...wanted, group, steps, isNew: key === undefined, hash };
   }
 
   /** Tries until no other tab comes between the look and the swap. */
-  async #write(intents: readonly HashedIntent[]): Promise<(Queued | ClientError)[]> {
+  async #swap(intents: readonly Intent[]): Promise<readonly End[]> {
     for (let tries = 1; tries <= MOST_TRIES; tries += 1) {
       const draft = await this.#draft(intents);
       if (draft.changes.length === 0) return draft.queued;
@@ -137,22 +164,22 @@ export class Enqueuer {
     throw new ClientError('STORAGE_FAILED', 'other tabs kept changing the outbox');
   }
 
-  async #draft(intents: readonly HashedIntent[]): Promise<Draft> {
+  async #draft(intents: readonly Intent[]): Promise<Draft> {
     const known = await this.#lookUp(intents);
     let { position } = known;
     const first = position?.last ?? 0;
     let last = first;
     const changes = new Map<string, Change>();
-    const queued = intents.map((intent): Queued | ClientError => {
+    const queued = intents.map((intent): End => {
       const seen = known.seenBefore(intent, this.#world.now());
       if (seen !== null) return seen;
       last += 1;
       const operation = newOperation(intent, layout.id(intent.lane, last), this.#world.now());
       const superseded = known.supersededBy(intent);
       if (superseded !== null) remove(superseded, changes);
-      const pointer: Pointer = { version: 1, id: operation.id, at: operation.createdAt };
+      const pointer: Pointer = { version: 1, id: operation.id };
       const place = layout.waiting + operation.id;
-      changes.set(place, { key: place, expected: null, next: operation });
+      changes.set(place, { key: place, next: operation });
       for (const key of placesOf(intent)) {
         changes.set(key, { key, next: pointer });
         known.operations.set(key, operation);
@@ -161,14 +188,14 @@ export class Enqueuer {
     });
     if (last > first) {
       const expected = position?.version ?? null;
-      position = { version: (expected ?? 0) + 1, last };
+      position = { version: last, last };
       changes.set(layout.position, { key: layout.position, expected, next: position });
     }
     return { queued, changes: [...changes.values()], position };
   }
 
   /** Everything the intents could meet, read in two rounds. */
-  async #lookUp(intents: readonly HashedIntent[]): Promise<Known> {
+  async #lookUp(intents: readonly Intent[]): Promise<Known> {
     const places = intents.flatMap(placesOf);
     // New keys that ask for nothing else cannot meet anything: the usual case, and one look less.
     if (
@@ -190,7 +217,7 @@ export class Enqueuer {
 }
 
 interface Draft {
-  readonly queued: (Queued | ClientError)[];
+  readonly queued: End[];
   readonly changes: readonly Change[];
   readonly position: Position | undefined;
 }
@@ -206,8 +233,9 @@ class Known {
   }
 
   /** The answer for an intent that was here before; `null` if it is new. */
-  seenBefore(intent: HashedIntent, now: number): Queued | ClientError | null {
-    const sameKey = this.operations.get(layout.key(firstKey(intent)));
+  seenBefore(intent: Intent, now: number): End | null {
+    const [place = ''] = placesOf(intent);
+    const sameKey = this.operations.get(place);
     if (sameKey) {
       return sameKey.fingerprint === intent.hash
         ? answerFor(sameKey, 'known', null)
@@ -235,7 +263,7 @@ function hasNotHappened(operation: Operation): operation is FailedOperation {
   return operation.state === 'failed' && operation.outcome !== 'unknown';
 }
 
-function newOperation(intent: HashedIntent, id: string, now: number): WaitingOperation {
+function newOperation(intent: Intent, id: string, now: number): WaitingOperation {
   const { hash: fingerprint, isNew: _new, catchWithinMs: _within, ...kept } = intent;
   return {
     ...kept,
@@ -251,9 +279,11 @@ function newOperation(intent: HashedIntent, id: string, now: number): WaitingOpe
   };
 }
 
-/** Where others will look to find out whether this one is here. */
-function placesOf({ lane, steps, hash, catchWithinMs, coalesce }: HashedIntent): string[] {
-  const places = [layout.key(steps[0]?.key ?? '')];
+/** Where others will look to find out whether this one is here; under its key first of all. */
+function placesOf(intent: Intent): string[] {
+  const { lane, hash, catchWithinMs, coalesce } = intent;
+  const [key = ''] = keysOf(intent);
+  const places = [layout.key(key)];
   if (catchWithinMs !== null) places.push(layout.fingerprint(hash));
   if (coalesce !== null) places.push(layout.coalesce(lane, coalesce));
   return places;
@@ -265,7 +295,7 @@ function remove(operation: WaitingOperation, changes: Map<string, Change>): void
   if (!changes.delete(place)) {
     changes.set(place, { key: place, expected: operation.version, next: null });
   }
-  for (const change of forgetKeys(operation.steps.map((step) => step.key))) {
+  for (const change of forgetKeys(operation)) {
     changes.set(change.key, change);
   }
 }
@@ -275,14 +305,7 @@ function answerFor(
   status: Queued['status'],
   superseded: string | null,
 ): Queued {
-  return { id: operation.id, key: keyOf(operation), status, state: operation.state, superseded };
-}
-
-export function keyOf(operation: Operation): string {
-  const key = operation.state === 'done' ? operation.keys[0] : operation.steps[0]?.key;
-  return key ?? '';
-}
-
-function firstKey(intent: Intent): string {
-  return intent.steps[0]?.key ?? '';
+  const { id, state } = operation;
+  const [key = ''] = keysOf(operation);
+  return { id, key, status, state, superseded };
 }

@@ -1,5 +1,5 @@
 import type { ClientWorld } from './client-world.ts';
-import { type FailedOperation, layout, type Step } from './operation.ts';
+import { type FailedOperation, layout } from './operation.ts';
 import { forgetKeys, type OperationBook, pointTo } from './operation-book.ts';
 import type { Change } from './outbox-storage.ts';
 import { revive } from './transition.ts';
@@ -32,8 +32,7 @@ export class FailedOperations {
   retry(id: string): Promise<boolean> {
     return this.#take(id, (failed) => {
       const next = { ...revive(failed, this.#world), version: failed.version + 1 };
-      const [key = ''] = keysOf(next);
-      return [{ key: layout.waiting + id, expected: null, next }, pointTo(id, key, next.createdAt)];
+      return [{ key: layout.waiting + id, next }, pointTo(next)];
     });
   }
 
@@ -47,7 +46,7 @@ export class FailedOperations {
     if (failed === null) return false;
     return this.swap(failed, [
       { key: layout.failed + id, expected: failed.version, next: null },
-      ...forgetKeys(keysOf(failed)),
+      ...forgetKeys(failed),
       ...more(failed),
     ]);
   }
@@ -58,8 +57,4 @@ export class FailedOperations {
     if (won) this.#changed(operation);
     return won;
   }
-}
-
-function keysOf(operation: { readonly steps: readonly Step[] }): string[] {
-  return operation.steps.map((step) => step.key);
 }

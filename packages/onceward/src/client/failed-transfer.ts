@@ -41,10 +41,7 @@ async function takeIn(failed: FailedOperations, operation: FailedOperation): Pro
   const id = `${operation.id}.${encodeURIComponent(key)}`;
   if ((await failed.book.findByKey(key)) ?? (await failed.book.find(id))) return false;
   const next: FailedOperation = { ...operation, id };
-  return failed.swap(next, [
-    { key: layout.failed + id, expected: null, next },
-    pointTo(id, key, operation.createdAt),
-  ]);
+  return failed.swap(next, [{ key: layout.failed + id, expected: null, next }, pointTo(next)]);
 }
 
 /** The operation of one exported line, or what is wrong with the line. */

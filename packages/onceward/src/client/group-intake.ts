@@ -10,7 +10,11 @@ export interface GroupStep extends OutboxRequest {
 
 const MOST_STEPS = 100;
 
-export function takeGroup(given: readonly GroupStep[], key: string, world: ClientWorld): Step[] {
+export function takeGroup(
+  given: readonly GroupStep[],
+  key: string | undefined,
+  world: ClientWorld,
+): Step[] {
   if (given.length < 1 || given.length > MOST_STEPS) {
     throw invalid(`a group has 1 to ${MOST_STEPS} steps, not ${given.length}`);
   }
@@ -19,6 +23,6 @@ export function takeGroup(given: readonly GroupStep[], key: string, world: Clien
       throw invalid(`step ${i} needs an undo: a later one may be refused`);
     }
     const back = undo && { key: mintKey(world), request: takeRequest(undo) };
-    return newStep(i === 0 ? key : mintKey(world), takeRequest(request), back);
+    return newStep((i === 0 && key) || mintKey(world), takeRequest(request), back);
   });
 }

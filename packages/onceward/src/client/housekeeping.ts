@@ -23,8 +23,10 @@ export async function forgetOld(
       const { id, version } = operation;
       // What cannot be read has no such time, and stays.
       if (!(world.now() >= forgottenFrom(operation, retention))) continue;
-      const keys = operation.state === 'done' ? operation.keys : operation.steps.map((s) => s.key);
-      await book.swap([{ key: prefix + id, expected: version, next: null }, ...forgetKeys(keys)]);
+      await book.swap([
+        { key: prefix + id, expected: version, next: null },
+        ...forgetKeys(operation),
+      ]);
     }
   };
   await forget(layout.done);

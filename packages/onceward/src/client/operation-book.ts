@@ -2,6 +2,7 @@ import { ClientError } from './client-error.ts';
 import {
   currentRequest,
   type FailedOperation,
+  keysOf,
   layout,
   newStep,
   type Operation,
@@ -132,31 +133,26 @@ function changesFor(previous: WaitingOperation, next: Next): Change[] {
     case 'done':
       return [
         { ...from, next: null },
-        {
-          key: layout[next.state] + id,
-          expected: null,
-          next: { ...next, version: version + 1 } as Entry,
-        },
+        { key: layout[next.state] + id, next: { ...next, version: version + 1 } as Entry },
         ...late,
       ];
     case 'gone':
-      return [{ ...from, next: null }, ...forgetKeys(previous.steps.map((step) => step.key))];
+      return [{ ...from, next: null }, ...forgetKeys(previous)];
   }
 }
 
 function keyMoved(previous: WaitingOperation, next: WaitingOperation): Change[] {
-  const [before, after] = [previous.steps[0]?.key, next.steps[0]?.key];
-  if (before === undefined || after === undefined || before === after) return [];
-  return [...forgetKeys([before]), pointTo(next.id, after, next.createdAt)];
+  return keysOf(previous)[0] === keysOf(next)[0] ? [] : [...forgetKeys(previous), pointTo(next)];
 }
 
-export function pointTo(id: string, key: string, at: number): Change {
-  const pointer: Pointer = { version: 1, id, at };
+export function pointTo(operation: WaitingOperation | FailedOperation): Change {
+  const [key = ''] = keysOf(operation);
+  const pointer: Pointer = { version: 1, id: operation.id };
   return { key: layout.key(key), next: pointer };
 }
 
-export function forgetKeys(keys: readonly string[]): Change[] {
-  return keys.map((key) => ({ key: layout.key(key), next: null }));
+export function forgetKeys(operation: Operation): Change[] {
+  return keysOf(operation).map((key) => ({ key: layout.key(key), next: null }));
 }
 
 /** An edit that could no longer be made is kept where its author will find it. */
@@ -174,10 +170,7 @@ function lateEdit(previous: WaitingOperation, next: Next): Change[] {
     coalesce: null,
   };
   const late = fail(edited, 'too_late', 'the original had been sent', at);
-  return [
-    { key: layout.failed + late.id, expected: null, next: late },
-    pointTo(late.id, wish.key, late.createdAt),
-  ];
+  return [{ key: layout.failed + late.id, next: late }, pointTo(late)];
 }
 
 export function storageError(cause: unknown): ClientError {

@@ -117,9 +117,12 @@ export type Operation = WaitingOperation | FailedOperation | DoneOperation;
 /** Points from a key or a payload to the operation that has it. */
 export interface Pointer extends Entry {
   readonly id: string;
-  readonly at: number;
 }
 
+/**
+ * The number that was given last. It is its own version: a position that is as expected says that every number
+ * after it is free, even if the whole storage was emptied and filled again meanwhile.
+ */
 export interface Position extends Entry {
   readonly last: number;
 }
@@ -143,6 +146,13 @@ export const layout = {
     `${encodeURIComponent(lane)}/${String(position).padStart(16, '0')}`,
   laneOf: (lane: string) => `waiting/${encodeURIComponent(lane)}/`,
 } as const;
+
+/** The keys of all its steps, of which the first stands for the operation. */
+export function keysOf(
+  operation: Pick<DoneOperation, 'keys'> | Pick<WaitingOperation, 'steps'>,
+): readonly string[] {
+  return 'keys' in operation ? operation.keys : operation.steps.map((step) => step.key);
+}
 
 export function currentRequest(operation: WaitingOperation): {
   readonly key: string;

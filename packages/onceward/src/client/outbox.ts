@@ -9,11 +9,11 @@ import {
   realWorld,
 } from './client-world.ts';
 import { alwaysOnline, browserConnectivity, type Connectivity } from './connectivity.ts';
-import { Enqueuer, type Queued } from './enqueue.ts';
+import { Enqueuer, type Queued, type Wanted } from './enqueue.ts';
 import { FailedOperations } from './failed-operations.ts';
 import { type GroupStep, takeGroup } from './group-intake.ts';
 import { forgetOld, RETENTION_DEFAULTS, type Retention } from './housekeeping.ts';
-import { newStep, type Operation, type Step, type WaitingOperation } from './operation.ts';
+import type { Operation, WaitingOperation } from './operation.ts';
 import { OperationBook } from './operation-book.ts';
 import {
   type Bulletin,
@@ -121,7 +121,9 @@ export class Outbox {
     this.#lock = options.lock ?? (inBrowser ? webLock(name) : noLock);
     this.#bulletin = options.bulletin ?? (inBrowser ? broadcastBulletin(name) : silentBulletin);
     this.#book = new OperationBook(options.storage);
-    this.#enqueuer = new Enqueuer(this.#book, this.#world);
+    this.#enqueuer = new Enqueuer(this.#book, this.#world, (queued, lane) =>
+      this.#queued(queued, lane),
+    );
     this.#runnerOptions = this.#composeRunner(connectivity);
     this.#status = new LiveStatus(options.storage, this.#world, () => ({
       sending: this.#runner?.sending ?? 0,
@@ -159,54 +161,45 @@ export class Outbox {
   }
 
   /** Stores an operation and answers when it is safe. It is sent when its turn comes. */
-  async enqueue(request: OutboxRequest, options: EnqueueOptions = {}): Promise<Queued> {
-    this.#checkOpen();
-    const stored = takeRequest(request);
-    return this.#add((key) => [newStep(key, stored)], false, options);
+  enqueue(request: OutboxRequest, options: EnqueueOptions = {}): Promise<Queued> {
+    return this.#add(() => takeRequest(request), options);
   }
 
   /**
    * Stores several operations that end all done or all undone. Each but the last says how it is taken back;
    * when one is refused, those before it are taken back in reverse order, each once.
    */
-  async enqueueGroup(
+  enqueueGroup(
     steps: readonly GroupStep[],
     options: Omit<EnqueueOptions, 'coalesce'> = {},
   ): Promise<Queued> {
-    this.#checkOpen();
-    const taken = takeGroup(steps, options.key ?? mintKey(this.#world), this.#world);
-    return this.#add(() => taken, true, options);
+    return this.#add(() => takeGroup(steps, options.key, this.#world), options);
   }
 
-  /** Only what the caller could still change is taken at once; the rest is left to the turn of its batch. */
-  async #add(
-    steps: (key: string) => readonly Step[],
-    group: boolean,
-    options: EnqueueOptions,
-  ): Promise<Queued> {
-    const { catchDuplicatesWithinMs } = this.#options;
-    const { key, label = null, allowDuplicate } = options;
-    checkKey(key);
-    const lane = takeName('lane', options.lane ?? 'default');
-    const coalesce = options.coalesce === undefined ? null : takeName('coalesce', options.coalesce);
-    const queued = await this.#enqueuer.add(() => ({
-      lane,
-      label,
-      group,
-      steps: steps(key ?? mintKey(this.#world)),
-      isNew: key === undefined,
-      catchWithinMs: allowDuplicate ? null : (catchDuplicatesWithinMs ?? null),
-      coalesce,
-    }));
-    if (queued.status === 'queued') {
-      const operation = { id: queued.id, lane };
-      if (queued.superseded !== null) {
-        this.#tell({ type: 'superseded', id: queued.superseded }, null);
-      }
-      this.#tell({ type: 'queued', ...operation }, operation);
-      this.#runner?.wake(lane);
+  /** Not an async function: those leave much to the collector, which may have to move ten thousand of them. */
+  #add(take: () => Wanted['taken'], options: EnqueueOptions): Promise<Queued> {
+    try {
+      this.#checkOpen();
+      const { lane = 'default', label = null, key, coalesce, allowDuplicate } = options;
+      checkKey(key);
+      return this.#enqueuer.add({
+        lane: takeName('lane', lane),
+        label,
+        key,
+        taken: take(),
+        catchWithinMs: allowDuplicate ? null : (this.#options.catchDuplicatesWithinMs ?? null),
+        coalesce: coalesce === undefined ? null : takeName('coalesce', coalesce),
+      });
+    } catch (error) {
+      return Promise.reject(error);
     }
-    return queued;
+  }
+
+  #queued({ id, superseded }: Queued, lane: string): void {
+    if (superseded !== null) this.#tell({ type: 'superseded', id: superseded }, null);
+    const operation = { id, lane };
+    this.#tell({ type: 'queued', ...operation }, operation);
+    this.#runner?.wake(lane);
   }
 
   find(id: string): Promise<Operation | null> {

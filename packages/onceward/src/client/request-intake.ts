@@ -19,21 +19,23 @@ const LARGEST_BODY = 5 * 1_024 * 1_024;
 const NOT_STORED = /^(proxy-)?authorization$|^cookie$|^x-api-secret$/;
 const KEY_HEADERS = /^(x-)?idempotency-key$/;
 
-/** Checks a request and brings it into the form that is stored. */
+/** Shared by all requests that name none themselves. */
+const NO_HEADERS = {};
+const JSON_HEADERS = { 'content-type': 'application/json' };
+
+/** Checks a request and brings it into the form that is stored, of which the giver holds no part. */
 export function takeRequest(given: OutboxRequest): StoredRequest {
-  const method = given.method?.toUpperCase() ?? 'POST';
+  const { json, body } = given;
+  const method = (given.method ?? 'POST').toUpperCase();
   if (!/^[A-Z]+$/.test(method)) throw invalid(`${method} is not an HTTP method`);
-  if (method === 'GET' || method === 'HEAD') {
-    throw invalid(`for ${method} call fetch`);
-  }
+  if (/^(GET|HEAD)$/.test(method)) throw invalid(`for ${method} call fetch`);
   const url = String(given.url);
   if (url === '') throw invalid('url is empty');
-  if (given.json !== undefined && given.body !== undefined) {
-    throw invalid('give json or body, not both');
-  }
-  const headers: Record<string, string> = {};
+  if (json !== undefined && body !== undefined) throw invalid('give json or body, not both');
+  let headers: Record<string, string> = json === undefined ? NO_HEADERS : JSON_HEADERS;
   // The class is the browser's own and slow to make: most requests name no headers.
   if (given.headers) {
+    headers = { ...headers };
     for (const [name, value] of new Headers(given.headers)) {
       if (NOT_STORED.test(name)) {
         throw invalid(`header ${name} is a credential, never stored: give it in auth.headers`);
@@ -44,21 +46,26 @@ export function takeRequest(given: OutboxRequest): StoredRequest {
       headers[name] = value;
     }
   }
-  if (given.json !== undefined) headers['content-type'] ??= 'application/json';
-  return { method, url, headers, ...takeBody(given) };
+  const taken = json === undefined ? body : JSON.stringify(json);
+  if (taken === undefined && json !== undefined) throw invalid('json is not a JSON value');
+  // Before bytes are turned into text, which takes long if there are many.
+  if (taken && taken.length > LARGEST_BODY) {
+    throw invalid(`the body has a length of ${taken.length}; the limit is ${LARGEST_BODY}`);
+  }
+  const isBytes = taken instanceof Uint8Array;
+  return {
+    method,
+    url,
+    headers,
+    body: isBytes ? toBase64(taken) : (taken ?? null),
+    bodyEncoding: isBytes ? 'base64' : 'text',
+  };
 }
 
-function takeBody(given: OutboxRequest): Pick<StoredRequest, 'body' | 'bodyEncoding'> {
-  const body = (given.json === undefined ? given.body : JSON.stringify(given.json)) ?? null;
-  if (body === null && given.json !== undefined) throw invalid('json is not a JSON value');
-  // Before bytes are turned into text, which takes long if there are many.
-  if (body && body.length > LARGEST_BODY) {
-    throw invalid(`the body has a length of ${body.length}; the limit is ${LARGEST_BODY}`);
-  }
-  if (!(body instanceof Uint8Array)) return { body, bodyEncoding: 'text' };
+function toBase64(bytes: Uint8Array): string {
   let binary = '';
-  for (const byte of body) binary += String.fromCharCode(byte);
-  return { body: btoa(binary), bodyEncoding: 'base64' };
+  for (const byte of bytes) binary += String.fromCharCode(byte);
+  return btoa(binary);
 }
 
 export function bodyBytes(request: StoredRequest): string | Uint8Array<ArrayBuffer> | null {

@@ -3,6 +3,7 @@ import {
   type DoneOperation,
   type FailedOperation,
   type FailureOutcome,
+  keysOf,
   newStep,
   type Step,
   type StoredAnswer,
@@ -111,7 +112,7 @@ function stepDone(operation: WaitingOperation, answer: StoredAnswer | null, now:
   const cursor = operation.cursor + 1;
   if (cursor === steps.length) {
     const { version, id, lane, label, fingerprint } = operation;
-    const keys = steps.map((step) => step.key);
+    const keys = keysOf({ steps });
     const answers = steps.map((step) => step.answer);
     return { state: 'done', version, id, lane, label, keys, fingerprint, answers, doneAt: now };
   }
