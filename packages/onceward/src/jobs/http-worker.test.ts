@@ -2,6 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Engine } from '../engine/engine.ts';
+import { MIB } from '../engine/units.ts';
 import { nodePlatform } from '../runtime/node-platform.ts';
 import { nodeWorld } from '../runtime/node-world.ts';
 import { memoryStore } from '../stores/memory/memory-store.ts';
@@ -22,8 +23,8 @@ interface Seen {
 }
 
 const seen: Seen[] = [];
-/** What the worker does with each request in turn: a status, or hanging up. */
-let script: (number | 'hang_up')[] = [];
+/** What the worker does with each request in turn: a status, hanging up, or success and something to read. */
+let script: (number | 'hang_up' | { readonly says: string })[] = [];
 let url: URL;
 
 const worker = createServer((request, response) => {
@@ -41,6 +42,7 @@ const worker = createServer((request, response) => {
     });
     const next = script.shift() ?? 200;
     if (next === 'hang_up') request.socket.destroy();
+    else if (typeof next === 'object') response.end(next.says);
     else response.writeHead(next).end(JSON.stringify({ done: seen.length }));
   });
 });
@@ -109,4 +111,21 @@ describe('a worker over HTTP', () => {
     expect(await run('never', ['hang_up'])).toMatchObject({ state: 'in_doubt', attempts: 1 });
     expect(seen).toHaveLength(1);
   });
+
+  it('[J8] has done the job when it says so, in whatever words and however many', async () => {
+    const plain = await run('safe', [{ says: 'OK' }]);
+    expect(plain).toMatchObject({ state: 'succeeded', attempts: 1, result: 'OK', error: null });
+    const long = await run('never', [{ says: JSON.stringify('x'.repeat(3 * MIB)) }]);
+    expect(long).toMatchObject({ state: 'succeeded', attempts: 1, result: null });
+    expect(long.error).toContain('too long to keep');
+    expect(seen).toHaveLength(2);
+  });
+
+  it.each([502, 504])(
+    '[J8] behind someone who answers %i leaves a job in doubt that may not re-run',
+    async (status) => {
+      expect(await run('never', [status])).toMatchObject({ state: 'in_doubt', attempts: 1 });
+      expect(await run('safe', [status])).toMatchObject({ state: 'succeeded', attempts: 2 });
+    },
+  );
 });

@@ -18,14 +18,17 @@ export interface HttpWorkerOptions {
   readonly parse?: (payload: unknown) => unknown;
 }
 
+/** No more of a result is read; one that long is not kept. */
 const LONGEST_RESULT = MIB;
 /** The worker has not taken the job up and asks for it to be sent again. */
 const SENT_TOO_SOON = new Set([408, 425, 429]);
+/** Said by those who stand before the worker: they have not heard how it ended. */
+const HEARD_NOTHING = new Set([502, 504]);
 
 /**
  * A kind of job that another program does, in whatever language. It is sent
- * `{"job_id","type","attempt","fence","payload"}`, signed, and answers 2xx with its result as JSON. Any other 4xx
- * fails the job; 5xx and silence mean another run, where the type allows it.
+ * `{"job_id","type","attempt","fence","payload"}`, signed, and answers 2xx with its result, as JSON or as any text. Any
+ * other 4xx fails the job; 5xx and silence mean another run, where the type allows it.
  *
  * The key in `Idempotency-Key` is the same in every run and the fence rises: a worker that keeps either has the job
  * done once.
@@ -68,13 +71,24 @@ async function callWorker(
     });
     text = await readBounded(response);
   } catch (error) {
-    if (error instanceof JobFailed) throw error;
     throw brokenOff(options, error);
   }
-  if (response.ok) return text === '' ? null : (JSON.parse(text) as unknown);
-  const said = `the worker answered ${response.status}${text === '' ? '' : `: ${text.slice(0, 500)}`}`;
-  const isRefusal = response.status < 500 && !SENT_TOO_SOON.has(response.status);
+  const { status } = response;
+  if (response.ok) return resultOf(text);
+  const said = `the worker answered ${status}${text === '' ? '' : `: ${text.slice(0, 500)}`}`;
+  if (options.rerun === 'never' && HEARD_NOTHING.has(status)) throw new OutcomeUnknown(said);
+  const isRefusal = status < 500 && !SENT_TOO_SOON.has(status);
   throw isRefusal ? new JobFailed(said) : new Error(said);
+}
+
+/** The job is done, whatever the worker says about it: text that is no JSON is a result as well. */
+function resultOf(text: string): unknown {
+  if (text === '') return null;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
 }
 
 /** The request may have arrived. Where that must not happen twice, nobody can tell what happened. */
@@ -92,9 +106,7 @@ async function readBounded(response: Response): Promise<string> {
   let text = '';
   for await (const chunk of response.body) {
     text += decoder.decode(chunk, { stream: true });
-    if (text.length > LONGEST_RESULT) {
-      throw new JobFailed(`the worker's result is longer than ${LONGEST_RESULT} characters`);
-    }
+    if (text.length > LONGEST_RESULT) break;
   }
   return text;
 }

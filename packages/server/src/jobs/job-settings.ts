@@ -13,7 +13,8 @@ function unset<T>(about: Omit<Setting<T>, 'initial' | 'kind'> & { kind: Kind<T> 
   return { ...about, initial: null } as Setting<T | null>;
 }
 
-const A_YEAR = 366 * 86_400;
+const A_DAY = 86_400;
+const A_YEAR = 366 * A_DAY;
 const URL_PATTERN = /^https?:\/\/[^\s,]{1,500}$/;
 
 /** The settings of jobs: which part of them this process plays, and with whom. */
@@ -67,6 +68,13 @@ export const jobSettings = {
     secret: true,
     about: 'Signs what is sent to the workers. They are not called without it.',
   }),
+  jobWorkerTimeoutSeconds: {
+    name: 'ONCEWARD_JOB_WORKER_TIMEOUT_SECONDS',
+    kind: seconds(1, A_DAY),
+    initial: 60,
+    about:
+      'How long a worker may take for one run. A run that takes longer is repeated, or in doubt, as its kind says.',
+  } as Setting<number>,
   dataCentre: unset({
     name: 'ONCEWARD_DATA_CENTRE',
     flag: 'data-centre',

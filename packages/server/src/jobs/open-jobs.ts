@@ -107,6 +107,7 @@ function startManager(
 
 function workersOf(settings: Settings): JobType[] {
   const { jobWorkers, jobWorkerSecret: secret } = settings;
+  const timeoutMs = settings.jobWorkerTimeoutSeconds * 1_000;
   return jobWorkers.map((entry) => {
     if (secret === null) {
       throw invalid('ONCEWARD_JOB_WORKERS needs ONCEWARD_JOB_WORKER_SECRET to sign what is sent');
@@ -114,7 +115,7 @@ function workersOf(settings: Settings): JobType[] {
     const [name = '', url = ''] = entry.split(/=(.*)/s);
     const [type = '', never] = name.split(':');
     const rerun = never === undefined ? 'safe' : 'never';
-    return defineJob(httpWorker({ type, rerun, secret, url: new URL(url) }));
+    return defineJob(httpWorker({ type, rerun, secret, timeoutMs, url: new URL(url) }));
   });
 }
 
