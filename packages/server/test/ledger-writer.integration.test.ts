@@ -282,6 +282,71 @@ describe('[C13] a writer behind someone who answers in the place of the ledger',
   });
 });
 
+describe('[C13] a write that was sent and got no answer', () => {
+  const refusals: [string, () => Response][] = [
+    ['403 from someone before the ledger', () => new Response('not from here', { status: 403 })],
+    ['404 from someone before the ledger', () => new Response('no such site', { status: 404 })],
+    [
+      'permission_denied',
+      () => Response.json({ code: 'permission_denied', message: 'not you' }, { status: 403 }),
+    ],
+  ];
+
+  /** The first write is committed and its answer lost; then come refusals, and in the end the ledger itself. */
+  function refusing(refusal: () => Response): typeof fetch {
+    let calls = 0;
+    return async (input, init) => {
+      if (!String(input).endsWith('/Write')) return fetch(input, init);
+      calls += 1;
+      if (calls > 1 && calls < 4) return refusal();
+      const response = await fetch(input, init);
+      if (calls === 1) throw new TypeError('lost on the way back');
+      return response;
+    };
+  }
+
+  it.each(refusals)('is not given up because of a %s', async (_title, refusal) => {
+    const writer = await openWriter({ send: refusing(refusal) });
+    const result = await writer.write(setOnce(randomUUID()));
+    expect(result).toMatchObject({ ok: true, sequence: 1n });
+  });
+
+  it('is not given up by the next life either', async () => {
+    const setup = { clientId: randomUUID(), storage: memoryStorage() };
+    const silent: typeof fetch = async (input, init) => {
+      const response = await fetch(input, init);
+      return String(input).endsWith('/Write') ? new Promise(() => {}) : response;
+    };
+    const first = await openWriter({ ...setup, send: silent });
+    const lost = first.write(setOnce(randomUUID()));
+    while (first.waiting === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    first.close();
+    await expect(lost).rejects.toMatchObject({ code: 'OUTBOX_CLOSED' });
+    let refusals = 0;
+    const second = await openWriter({
+      ...setup,
+      async send(input, init) {
+        if (!String(input).endsWith('/Write') || refusals === 2) return fetch(input, init);
+        refusals += 1;
+        return new Response('', { status: 403 });
+      },
+    });
+    await second.idle();
+    expect(await second.write(setOnce(randomUUID()))).toMatchObject({ ok: true, sequence: 2n });
+  });
+
+  it('is told apart from one that was refused at its first send, which did not happen', async () => {
+    const writer = await openWriter({
+      async send(input, init) {
+        const isWrite = String(input).endsWith('/Write');
+        return isWrite ? new Response('', { status: 403 }) : fetch(input, init);
+      },
+    });
+    const result = await writer.write(setOnce(randomUUID()));
+    expect(result).toMatchObject({ ok: false, code: 'http_403' });
+  });
+});
+
 describe('[C13] [S9] a client', () => {
   it('believes a read because of its proof alone', async () => {
     const writer = await openWriter();

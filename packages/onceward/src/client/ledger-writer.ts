@@ -57,6 +57,8 @@ interface Waiting {
   write: StoredWrite;
   isSent: boolean;
   failures: number;
+  /** An earlier send got no answer: it may have been committed. */
+  isInDoubt: boolean;
   readonly settle: (result: WriterResult) => void;
   readonly fail: (error: unknown) => void;
 }
@@ -112,7 +114,8 @@ export class LedgerWriter {
     const waiting = await storage.range({ prefix: `${prefix}w/`, limit: 1_000_000 });
     for (const { key, entry } of waiting) {
       const none = () => {};
-      writer.#queue.push(newWaiting(key, entry as StoredWrite, none, none));
+      const unheard = newWaiting(key, entry as StoredWrite, none, none);
+      writer.#queue.push({ ...unheard, isInDoubt: true });
     }
     writer.#pump();
     return writer;
@@ -265,12 +268,13 @@ export class LedgerWriter {
       waiting.isSent = false;
       return this.#signIn(credential);
     }
-    if (error instanceof LedgerCallError && !error.isTransient) {
+    if (error instanceof LedgerCallError && isFinal(error, waiting)) {
       this.#mustResync = true;
       const { status: code, message } = error;
       return this.#finish(waiting, { ok: false, code, message });
     }
     waiting.failures += 1;
+    waiting.isInDoubt = true;
     const wait = backoffMs(RETRY_DEFAULTS, waiting.failures, this.#world);
     await pause(this.#world, wait, this.#closed.signal);
     waiting.isSent = false;
@@ -363,7 +367,18 @@ function newWaiting(
   settle: Waiting['settle'],
   fail: Waiting['fail'],
 ): Waiting {
-  return { storageKey, write, isSent: false, failures: 0, settle, fail };
+  return { storageKey, write, isSent: false, failures: 0, isInDoubt: false, settle, fail };
+}
+
+/** What any send of the same write would have been told. */
+const SAYS_ENOUGH = ['invalid_argument', 'unproven'];
+
+/**
+ * Whether a refused call is the end of its write. One that may have been committed goes on until the ledger says
+ * what became of it: a refusal from before the ledger, or of the credential of now, tells nothing about then.
+ */
+function isFinal(error: LedgerCallError, { isInDoubt }: Waiting): boolean {
+  return !error.isTransient && (!isInDoubt || SAYS_ENOUGH.includes(error.status));
 }
 
 function closed(): ClientError {
