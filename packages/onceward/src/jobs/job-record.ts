@@ -49,7 +49,7 @@ export interface StoredJob {
 }
 
 /** What is kept of it afterwards. */
-interface StoredEnd {
+export interface StoredEnd {
   readonly type: string;
   readonly state: Extract<JobState, 'succeeded' | 'failed' | 'cancelled'> | 'handed_over';
   readonly attempts: number;

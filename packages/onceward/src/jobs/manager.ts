@@ -22,15 +22,16 @@ import {
   submissionId,
   viewJob,
 } from './job-record.ts';
-import {
-  isRepeatable,
-  isTransactional,
-  type JobType,
-  type TransactionalQueue,
-} from './job-type.ts';
+import { isTransactional, type JobType, type TransactionalQueue } from './job-type.ts';
 import type { CancelResult, JobList, JobQuery, JobsPort, JobView } from './jobs-port.ts';
 import { fromJsonBytes, toJsonBytes } from './json-bytes.ts';
-import { KEEP_WAITING_MS, RUN_FINGERPRINT, Runner, type RunnerOptions } from './runner.ts';
+import {
+  effectOf,
+  KEEP_WAITING_MS,
+  RUN_FINGERPRINT,
+  Runner,
+  type RunnerOptions,
+} from './runner.ts';
 import { type Answer, refused, type Submission } from './submission.ts';
 import { type JobWindows, jobWindows, submissionPolicy } from './windows.ts';
 
@@ -236,7 +237,7 @@ export class JobManager implements JobsPort {
     return {
       id,
       fingerprint: RUN_FINGERPRINT,
-      effect: isRepeatable(type) ? RUN_AGAIN : RUN_ONCE,
+      effect: effectOf(type),
       steps: [jobStep({ type: name, payload, submittedAt })],
       keepMs: KEEP_WAITING_MS,
     };
@@ -382,8 +383,6 @@ export type Reservation =
 /** Records that one listing looks at. Without a tenant, those of submissions and of other doors are among them. */
 const LOOKED_AT_MOST = 10_000;
 const LOOKED_AT_MOST_OF_ALL = 100_000;
-const RUN_AGAIN = { kind: 'external', onLapse: 'take_over' } as const;
-const RUN_ONCE = { kind: 'external', onLapse: 'in_doubt' } as const;
 const ID_STEP = 'job_id';
 const ANSWER_TYPE = 'application/vnd.onceward.submission+json';
 

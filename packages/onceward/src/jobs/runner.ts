@@ -9,16 +9,24 @@ import type {
   PlacedRecord,
   Settlement,
 } from '../engine/operation.ts';
-import { OUTCOME_CEILING, type Policy } from '../engine/policy.ts';
+import { type EffectKind, OUTCOME_CEILING, type Policy } from '../engine/policy.ts';
 import { profiles } from '../engine/profiles.ts';
-import type { OperationId, Outcome } from '../engine/record.ts';
+import type { OperationId, Outcome, Revision } from '../engine/record.ts';
 import { DAY, type DurationMs, KIB, MINUTE, SECOND } from '../engine/units.ts';
 import type { Timer, World } from '../engine/world.ts';
-import { endOutcome, isUp, type StoredJob, storedJobOf, tenantOfRun } from './job-record.ts';
+import {
+  endOutcome,
+  isUp,
+  type StoredEnd,
+  type StoredJob,
+  storedJobOf,
+  tenantOfRun,
+} from './job-record.ts';
 import {
   attemptsOf,
   backoffOf,
   isRepeatable,
+  type JobContext,
   JobFailed,
   type JobType,
   runsOf,
@@ -206,38 +214,33 @@ export class Runner {
     type: JobType | undefined,
     placed: PlacedRecord | null = null,
   ): Operation {
-    return {
-      id,
-      fingerprint: RUN_FINGERPRINT,
-      effect: {
-        kind: 'external',
-        onLapse: type !== undefined && isRepeatable(type) ? 'take_over' : 'in_doubt',
-      },
-      policy: this.#policy,
-      remember: false,
-      ...(placed === null ? {} : { placed }),
-    };
+    const fingerprint = RUN_FINGERPRINT;
+    const effect = effectOf(type);
+    const policy = this.#policy;
+    return placed === null
+      ? { id, fingerprint, effect, policy, remember: false }
+      : { id, fingerprint, effect, policy, remember: false, placed };
   }
 
   #effect({ type }: Ready, stop: Stop): Effect {
     return async (attempt) => {
       const job = await attempt.step<StoredJob>('job', vanished);
-      const about = { type: job.type, submittedAt: job.submittedAt, attempts: attempt.number };
-      if (attempt.number > runsOf(type)) {
-        const error = `given up: ${attempt.number - 1} runs were begun and none came to an end`;
-        const attempts = attempt.number - 1;
-        return rejected(this.#end({ ...about, state: 'failed', attempts, error }));
+      const { type: name, submittedAt } = job;
+      const attempts = attempt.number;
+      if (attempts > runsOf(type)) {
+        const error = `given up: ${attempts - 1} runs were begun and none came to an end`;
+        const about = { type: name, submittedAt, attempts: attempts - 1 };
+        return rejected(this.#end({ ...about, state: 'failed', error }));
       }
       try {
         const result = await perform(type, job, attempt, stop);
-        return committed(
-          this.#end(
-            'queue' in type
-              ? { ...about, state: 'handed_over', queue: type.queue.name }
-              : { ...about, state: 'succeeded', result },
-          ),
-        );
+        const end: StoredEnd =
+          'queue' in type
+            ? { type: name, state: 'handed_over', attempts, submittedAt, queue: type.queue.name }
+            : { type: name, state: 'succeeded', attempts, submittedAt, result };
+        return committed(this.#end(end));
       } catch (error) {
+        const about = { type: name, submittedAt, attempts };
         return this.#failed(error, about, type, attempt, stop);
       }
     };
@@ -260,7 +263,7 @@ export class Runner {
     return rejected(this.#end({ ...about, state: 'failed', error: message.slice(0, 2_000) }));
   }
 
-  #end(end: Parameters<typeof endOutcome>[0]): Outcome {
+  #end(end: StoredEnd): Outcome {
     return endOutcome(end, this.#policy.maxOutcomeBytes);
   }
 
@@ -330,27 +333,51 @@ function vanished(): Promise<never> {
 
 /** May throw at once as well. */
 function perform(type: JobType, job: StoredJob, attempt: Attempt, stop: Stop): Promise<unknown> {
-  const tenant = tenantOfRun(attempt.id) ?? '';
-  const jobId = attempt.id.key;
   if ('queue' in type) {
-    const { downstreamKey: derivedKey } = attempt;
-    return type.queue.enqueue({ jobId, tenant, type: job.type, payload: job.payload, derivedKey });
+    const { id, downstreamKey: derivedKey } = attempt;
+    const tenant = tenantOfRun(id) ?? '';
+    const { payload } = job;
+    return type.queue.enqueue({ jobId: id.key, tenant, type: job.type, payload, derivedKey });
   }
-  return type.runRaw(JSON.parse(job.payload), {
-    jobId,
-    tenant,
-    type: job.type,
-    attempt: attempt.number,
-    fence: attempt.fence,
-    // Made when asked for: most handlers never do.
-    get derivedKey() {
-      return attempt.downstreamKey;
-    },
-    get signal() {
-      return AbortSignal.any([attempt.signal, stop.signal]);
-    },
-  });
+  return type.runRaw(JSON.parse(job.payload), new RunContext(job.type, attempt, stop));
 }
+
+/** What costs something is made when it is asked for: most handlers never do. */
+class RunContext implements JobContext {
+  readonly jobId: string;
+  readonly tenant: string;
+  readonly type: string;
+  readonly attempt: number;
+  readonly fence: Revision;
+  readonly #attempt: Attempt;
+  readonly #stop: Stop;
+
+  constructor(type: string, attempt: Attempt, stop: Stop) {
+    this.jobId = attempt.id.key;
+    this.tenant = tenantOfRun(attempt.id) ?? '';
+    this.type = type;
+    this.attempt = attempt.number;
+    this.fence = attempt.fence;
+    this.#attempt = attempt;
+    this.#stop = stop;
+  }
+
+  get derivedKey(): string {
+    return this.#attempt.downstreamKey;
+  }
+
+  get signal(): AbortSignal {
+    return AbortSignal.any([this.#attempt.signal, this.#stop.signal]);
+  }
+}
+
+/** What a lost run of such a job means. One of an unknown type is not repeated. */
+export function effectOf(type: JobType | undefined): EffectKind {
+  return type !== undefined && isRepeatable(type) ? RUN_AGAIN : RUN_ONCE;
+}
+
+const RUN_AGAIN: EffectKind = { kind: 'external', onLapse: 'take_over' };
+const RUN_ONCE: EffectKind = { kind: 'external', onLapse: 'in_doubt' };
 
 /** `null`: there is nothing left to do here. */
 function retryIn(execution: Execution, type: JobType): DurationMs | null {
