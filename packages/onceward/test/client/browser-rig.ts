@@ -1,6 +1,7 @@
 import { build } from 'esbuild';
 import { type Browser, type BrowserContext, chromium, type Page as Tab } from 'playwright-core';
 import { type ChromiumBrowser, startChromium } from '../../../../scripts/services/chromium.ts';
+import type { Outbox } from '../../src/client/index.ts';
 import type { Files } from './orders-server.ts';
 import type { Page } from './page.ts';
 
@@ -9,6 +10,8 @@ const HERE = new URL('.', import.meta.url).pathname;
 declare global {
   /** Inside of the browser. */
   var page: Page;
+  /** Inside of the browser: one outbox for several calls. */
+  var outbox: Outbox | undefined;
 }
 
 /** The page and its service worker, bundled as a user would bundle them. */

@@ -1,13 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Outbox } from '../../src/client/index.ts';
 import { BrowserRig, bundlePage } from './browser-rig.ts';
 import { type Files, type OrdersServer, startOrdersServer } from './orders-server.ts';
-
-declare global {
-  /** Inside of the browser: one outbox for several calls. */
-  var outbox: Outbox | undefined;
-}
 
 let files: Files;
 let server: OrdersServer;
