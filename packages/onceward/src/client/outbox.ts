@@ -29,10 +29,10 @@ import { LiveStatus, type StatusStore } from './outbox-status.ts';
 import type { OutboxStorage } from './outbox-storage.ts';
 import {
   checkKey,
+  checkName,
   fingerprintOf,
   invalid,
   type OutboxRequest,
-  takeName,
   takeRequest,
 } from './request-intake.ts';
 import { RETRY_DEFAULTS, type RetryPolicy } from './retry-policy.ts';
@@ -162,7 +162,7 @@ export class Outbox {
 
   /** Stores an operation and answers when it is safe. It is sent when its turn comes. */
   enqueue(request: OutboxRequest, options: EnqueueOptions = {}): Promise<Queued> {
-    return this.#add(() => takeRequest(request), options);
+    return this.#add(takeRequest, request, options);
   }
 
   /**
@@ -173,22 +173,28 @@ export class Outbox {
     steps: readonly GroupStep[],
     options: Omit<EnqueueOptions, 'coalesce'> = {},
   ): Promise<Queued> {
-    return this.#add(() => takeGroup(steps, options.key, this.#world), options);
+    return this.#add(takeGroup, steps, options);
   }
 
   /** Not an async function: those leave much to the collector, which may have to move ten thousand of them. */
-  #add(take: () => Wanted['taken'], options: EnqueueOptions): Promise<Queued> {
+  #add<T>(
+    take: (given: T, key: string | undefined, world: ClientWorld) => Wanted['taken'],
+    given: T,
+    options: EnqueueOptions,
+  ): Promise<Queued> {
     try {
       this.#checkOpen();
-      const { lane = 'default', label = null, key, coalesce, allowDuplicate } = options;
+      const { lane = 'default', label = null, key, coalesce = null, allowDuplicate } = options;
       checkKey(key);
+      if (coalesce !== null) checkName('coalesce', coalesce);
+      checkName('lane', lane);
       return this.#enqueuer.add({
-        lane: takeName('lane', lane),
+        lane,
         label,
         key,
-        taken: take(),
+        taken: take(given, key, this.#world),
         catchWithinMs: allowDuplicate ? null : (this.#options.catchDuplicatesWithinMs ?? null),
-        coalesce: coalesce === undefined ? null : takeName('coalesce', coalesce),
+        coalesce,
       });
     } catch (error) {
       return Promise.reject(error);

@@ -26,9 +26,11 @@ const JSON_HEADERS = { 'content-type': 'application/json' };
 /** Checks a request and brings it into the form that is stored, of which the giver holds no part. */
 export function takeRequest(given: OutboxRequest): StoredRequest {
   const { json, body } = given;
-  const method = (given.method ?? 'POST').toUpperCase();
-  if (!/^[A-Z]+$/.test(method)) throw invalid(`${method} is not an HTTP method`);
-  if (/^(GET|HEAD)$/.test(method)) throw invalid(`for ${method} call fetch`);
+  const method = given.method?.toUpperCase() ?? 'POST';
+  if (method !== 'POST') {
+    if (!/^[A-Z]+$/.test(method)) throw invalid(`${method} is not an HTTP method`);
+    if (/^(GET|HEAD)$/.test(method)) throw invalid(`for ${method} call fetch`);
+  }
   const url = String(given.url);
   if (url === '') throw invalid('url is empty');
   if (json !== undefined && body !== undefined) throw invalid('give json or body, not both');
@@ -94,11 +96,10 @@ export function checkKey(key: string | undefined): void {
   }
 }
 
-export function takeName(what: string, name: string): string {
+export function checkName(what: string, name: string): void {
   if (name.length < 1 || name.length > LONGEST_NAME || !name.isWellFormed()) {
     throw invalid(`${what} has 1 to ${LONGEST_NAME} whole characters, not ${name.length}`);
   }
-  return name;
 }
 
 export function invalid(message: string): ClientError {
