@@ -4,7 +4,7 @@ import { LIMITS } from '../limits.ts';
 import { type Checked, type Refusal, refuse } from '../refusal.ts';
 import { ACTOR_CLAIMED, type Actor, checkActor, claimsActor } from '../rules/actor.ts';
 import { checkOperations, type OperationInput } from '../rules/check-operations.ts';
-import { checkAccount, checkJournal } from '../rules/journal.ts';
+import { checkAccount, checkJournal, type JournalEntry } from '../rules/journal.ts';
 import type { Operation } from '../rules/operation.ts';
 import type {
   AccountRequest,
@@ -70,8 +70,23 @@ export function admitTransaction(
     const fault = findAccountFault(machine, entry);
     if (fault !== undefined) return fault;
   }
-  const entries = checked.value;
-  return { ok: true, value: { kind: 'journal', actor, credential, key, entries } };
+  return { ok: true, value: new AdmittedJournal(actor, credential, key, checked.value) };
+}
+
+/** A class for the reason that `Ticket` is one. */
+class AdmittedJournal implements JournalRequest {
+  readonly kind = 'journal';
+  readonly actor: Actor;
+  readonly credential: string;
+  readonly key: string;
+  readonly entries: readonly JournalEntry[];
+
+  constructor(actor: Actor, credential: string, key: string, entries: readonly JournalEntry[]) {
+    this.actor = actor;
+    this.credential = credential;
+    this.key = key;
+    this.entries = entries;
+  }
 }
 
 export function admitAccount({ actor }: Caller, body: unknown): Checked<AccountRequest> {

@@ -21,6 +21,42 @@ export interface JournalEntry {
   readonly credit: JournalSide;
 }
 
+/** Classes for the reason that `Ticket` is one. */
+class CheckedSide implements JournalSide {
+  readonly account_id: string;
+  readonly balance_policy: BalancePolicy;
+
+  constructor(account: string, policy: BalancePolicy) {
+    this.account_id = account;
+    this.balance_policy = policy;
+  }
+}
+
+class CheckedEntry implements JournalEntry {
+  readonly sequence: number;
+  readonly type: string;
+  readonly asset: string;
+  readonly amount: string;
+  readonly debit: JournalSide;
+  readonly credit: JournalSide;
+
+  constructor(
+    sequence: number,
+    type: string,
+    asset: string,
+    amount: string,
+    debit: JournalSide,
+    credit: JournalSide,
+  ) {
+    this.sequence = sequence;
+    this.type = type;
+    this.asset = asset;
+    this.amount = amount;
+    this.debit = debit;
+    this.credit = credit;
+  }
+}
+
 const POLICIES = new Set(['ALWAYS_POSITIVE', 'ALWAYS_NEGATIVE', 'NONE']);
 const NAME = /^[A-Z0-9_]+$/;
 
@@ -75,14 +111,14 @@ function checkEntry(input: unknown, at: number): Checked<JournalEntry> {
   if (debit.value.account_id === credit.value.account_id) {
     return refuse('INVALID_FIELD', `${place} debits and credits one and the same account.`);
   }
-  const value = {
-    sequence: at + 1,
-    type: type.value,
-    asset: asset.value,
-    amount: amount.value,
-    debit: debit.value,
-    credit: credit.value,
-  };
+  const value = new CheckedEntry(
+    at + 1,
+    type.value,
+    asset.value,
+    amount.value,
+    debit.value,
+    credit.value,
+  );
   return { ok: true, value };
 }
 
@@ -102,8 +138,7 @@ function checkSide(input: unknown, place: string): Checked<JournalSide> {
       `${place}.balance_policy must be ALWAYS_POSITIVE, ALWAYS_NEGATIVE or NONE.`,
     );
   }
-  const value = { account_id: raw.account_id, balance_policy: policy as BalancePolicy };
-  return { ok: true, value };
+  return { ok: true, value: new CheckedSide(raw.account_id, policy as BalancePolicy) };
 }
 
 export function unknownAccount(place: string): Refusal {
