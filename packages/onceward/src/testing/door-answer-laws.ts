@@ -139,19 +139,19 @@ export const DOOR_ANSWER_LAWS: readonly DoorLaw[] = [
     async check(bench) {
       const answers = Object.fromEntries(
         [...STATUSES_KEPT, ...STATUSES_RELEASED].map((status) => [
-          `POST /${status}`,
+          `POST /status-${status}`,
           () => ({ kind: 'json', status, value: { status } }) as const,
         ]),
       );
       const door = await bench.open({ answers });
       for (const status of STATUSES_KEPT) {
-        await door.send({ path: `/${status}`, key: 'one' });
-        const replay = await door.send({ path: `/${status}`, key: 'one' });
+        await door.send({ path: `/status-${status}`, key: 'one' });
+        const replay = await door.send({ path: `/status-${status}`, key: 'one' });
         expect([replay.status, replay.headers['idempotency-replayed']]).toEqual([status, 'true']);
       }
       for (const status of STATUSES_RELEASED) {
-        await door.send({ path: `/${status}`, key: 'one' });
-        const second = await door.send({ path: `/${status}`, key: 'one' });
+        await door.send({ path: `/status-${status}`, key: 'one' });
+        const second = await door.send({ path: `/status-${status}`, key: 'one' });
         expect([second.status, second.headers['idempotency-replayed']]).toEqual([status, 'false']);
       }
       expect(door.runs).toBe(STATUSES_KEPT.length + 2 * STATUSES_RELEASED.length);
