@@ -2,7 +2,7 @@ import type { Revision } from '../engine/record.ts';
 import { type DurationMs, SECOND } from '../engine/units.ts';
 import type { JobState } from './jobs-port.ts';
 
-/** What a handler is told about the run it makes. Key and signal are made when they are read: a spread copy lacks them. */
+/** What a handler is told about its run. Key and signal are made when they are read: a spread copy lacks them. */
 export interface JobContext {
   readonly jobId: string;
   readonly tenant: string;
