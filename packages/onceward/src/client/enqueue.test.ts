@@ -128,6 +128,17 @@ describe('many operations at once', () => {
     expect((await second).status).toBe('queued');
   });
 
+  it('[C4] that are given before the outbox is closed are stored, and the next life sends them', async () => {
+    const closing = life({ world });
+    const ends = Promise.all(Array.from({ length: 200 }, (_, i) => closing.enqueue(order(`${i}`))));
+    await closing.close();
+    await expect(closing.enqueue(order('late'))).rejects.toMatchObject({ code: 'OUTBOX_CLOSED' });
+    expect(new Set((await ends).map(({ status }) => status))).toEqual(new Set(['queued']));
+    const next = life({ start: false });
+    await next.drain();
+    expect(server.effects.map(Number)).toEqual(Array.from({ length: 200 }, (_, i) => i));
+  });
+
   it('[C4] one that cannot be stored is refused alone', async () => {
     const picky: OutboxStorage = {
       ...storage,

@@ -79,8 +79,8 @@ export class Enqueuer {
   readonly #onQueued: OnQueued;
   /** The one that can still be joined, until its turn has come. */
   #open: Batch | null = null;
-  /** Batches are written one after the other. */
-  #last: Promise<unknown> = Promise.resolve();
+  /** Settles when all that was given so far is written, which happens one batch after the other. */
+  last: Promise<unknown> = Promise.resolve();
   /** What this tab wrote last. Another may have come since; the swap finds out. */
   #position: Position | undefined;
 
@@ -107,8 +107,8 @@ export class Enqueuer {
       if (this.#open?.wanted === wanted) this.#open = null;
       return this.#write(await Promise.all(wanted.map((one) => this.#intend(one))));
     };
-    const ends = this.#last.then(write).catch((error) => wanted.map(() => storageError(error)));
-    this.#last = ends;
+    const ends = this.last.then(write).catch((error) => wanted.map(() => storageError(error)));
+    this.last = ends;
     let taken = 0;
     const takeEnd = (ends: readonly End[]) => {
       const end = ends[taken++] as End;
@@ -123,8 +123,8 @@ export class Enqueuer {
     try {
       const ends = await this.#swap(intents);
       intents.forEach(({ lane }, i) => {
-        const end = ends[i] as End;
-        if ('status' in end && end.status === 'queued') this.#onQueued(end, lane);
+        const end = ends[i] as Queued;
+        if (end.status === 'queued') this.#onQueued(end, lane);
       });
       return ends;
     } catch (error) {

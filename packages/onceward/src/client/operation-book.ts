@@ -25,7 +25,7 @@ export class OperationBook {
   async find(id: string): Promise<Operation | null> {
     const places = [layout.waiting, layout.failed, layout.done].map((prefix) => prefix + id);
     const found = await this.storage.read(places);
-    return (found.find((entry) => entry !== undefined) as Operation | undefined) ?? null;
+    return (found.find(Boolean) as Operation | undefined) ?? null;
   }
 
   async findByKey(key: string): Promise<Operation | null> {

@@ -234,7 +234,7 @@ export class Outbox {
           signal?.addEventListener('abort', () => resolve(), { once: true });
         });
         const operation = await this.#book.find(id);
-        if (operation === null || operation.state !== 'waiting') return operation;
+        if (operation?.state !== 'waiting') return operation;
         this.#checkOpen();
         signal?.throwIfAborted();
         await hearing;
@@ -304,12 +304,16 @@ export class Outbox {
     return this.#listeners.add(listener);
   }
 
-  /** Stops sending. A request on its way is broken off; the next life sends it again under its key. */
+  /**
+   * Stops sending. What was given to `enqueue` is stored first. A request on its way is broken off; the next life
+   * sends it again under its key.
+   */
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return;
     this.#closing.abort();
     this.#housekeeping?.cancel();
     await this.#running;
+    await this.#enqueuer.last;
     this.#status.close();
     this.#bulletin.close();
     this.#tell({ type: 'changed_elsewhere', id: null }, null);

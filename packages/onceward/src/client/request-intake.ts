@@ -32,7 +32,7 @@ export function takeRequest(given: OutboxRequest): StoredRequest {
     if (/^(GET|HEAD)$/.test(method)) throw invalid(`for ${method} call fetch`);
   }
   const url = String(given.url);
-  if (url === '') throw invalid('url is empty');
+  if (!url) throw invalid('url is empty');
   if (json !== undefined && body !== undefined) throw invalid('give json or body, not both');
   let headers: Record<string, string> = json === undefined ? NO_HEADERS : JSON_HEADERS;
   // The class is the browser's own and slow to make: most requests name no headers.

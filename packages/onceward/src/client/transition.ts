@@ -133,7 +133,7 @@ function stepUndone(operation: WaitingOperation, now: number): Next {
 
 function refused(operation: WaitingOperation, reason: string, now: number): Next {
   const wished = grantWish(operation, now);
-  if (wished !== null) return wished;
+  if (wished) return wished;
   if (operation.direction === 'undo') return fail(operation, 'stuck', reason, now);
   return operation.cursor === 0
     ? fail(operation, 'refused', reason, now)
