@@ -56,6 +56,19 @@ describe('a transaction', () => {
     expect(balance(cash)).toBe(-2n * amount);
   });
 
+  it('[L1] whose sides have amounts or assets of their own is refused: entries always balance', async () => {
+    const [entry] = transferBody({ from: cash, to: shop, amount: 100 }).journal_entries;
+    for (const own of [{ amount: 90 }, { amount: 100 }, { asset: 'EUR' }]) {
+      const debit = { account_id: cash, ...own };
+      const result = await ledger.transact(CALLER, 'k1', {
+        journal_entries: [{ ...entry, debit }],
+      });
+      expect(result).toMatchObject({ ok: false, code: 'INVALID_FIELD' });
+    }
+    expect([balance(cash), balance(shop)]).toEqual([0n, 0n]);
+    expect(await pay('k1', 100)).toMatchObject({ ok: true });
+  });
+
   it('[L1] takes the largest amount there is, and refuses the next', async () => {
     const most = 2n ** 250n - 1n;
     expect(await pay('k1', most)).toMatchObject({ ok: true });

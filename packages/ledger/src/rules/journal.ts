@@ -130,6 +130,12 @@ function checkSide(input: unknown, place: string): Checked<JournalSide> {
   if (typeof raw.account_id !== 'string' || raw.account_id === '') {
     return refuse('INVALID_FIELD', `${place}.account_id must be the id of an account.`);
   }
+  if (raw.amount !== undefined || raw.asset !== undefined) {
+    return refuse(
+      'INVALID_FIELD',
+      `${place} has an amount or asset of its own. They stand at the entry, for both sides: entries always balance.`,
+    );
+  }
   if (accountNumber(raw.account_id) === undefined) return unknownAccount(place);
   const policy = raw.balance_policy ?? 'NONE';
   if (typeof policy !== 'string' || !POLICIES.has(policy)) {
