@@ -53,7 +53,10 @@ export class OncewardProcess implements Victim {
         join(ROOT, 'packages/server/src/cli.ts'),
         'serve',
       ],
-      { env: { PATH: process.env.PATH ?? '', ...this.#env }, stdio: ['ignore', 'ignore', 'pipe'] },
+      {
+        env: { NODE_ENV: 'production', PATH: process.env.PATH ?? '', ...this.#env },
+        stdio: ['ignore', 'ignore', 'pipe'],
+      },
     );
     this.#child = child;
     this.#complaints = '';
