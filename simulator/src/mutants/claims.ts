@@ -13,8 +13,8 @@ export const CLAIMS: readonly Mutant[] = [
     edits: [
       inEngine(
         'execute-once.ts',
-        'parts.store.swap(id, decision.expected, next),',
-        'decision.expected === null ? Promise.resolve({ won: true, revision: 1 }) : parts.store.swap(id, decision.expected, next),',
+        "await swapRecord(parts, 'claim', policy, id, decision.expected, next);",
+        "decision.expected === null ? { won: true, revision: 1 } : await swapRecord(parts, 'claim', policy, id, decision.expected, next);",
       ),
     ],
   },

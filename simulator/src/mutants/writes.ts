@@ -8,8 +8,8 @@ export const WRITES: readonly Mutant[] = [
     edits: [
       inEngine(
         'claim.ts',
-        'store.swap(this.id, this.#revision, next),',
-        'store.read(this.id).then((now) => store.swap(this.id, now?.revision ?? null, next)),',
+        'swapRecord(parts, phase, this.#policy, id, this.#revision, next);',
+        'swapRecord(parts, phase, this.#policy, id, (await parts.store.read(id))?.revision ?? null, next);',
       ),
     ],
   },

@@ -10,6 +10,7 @@ import {
   type IdempotencyContext,
   inspectBody,
   NO_BYTES,
+  type RequestBody,
 } from '../http/index.ts';
 
 type Payload = unknown;
@@ -43,13 +44,17 @@ export class FastifyExchange implements Exchange {
       this.#answer(this.#admission.refusal);
       return;
     }
-    this.#protecting = this.#protect().catch((error: Error) => this.#fail(error));
+    const body = this.#tap.whole();
+    this.#protecting =
+      body instanceof Promise ? body.then((all) => this.#protect(all)) : this.#protect(body);
   }
 
-  async #protect(): Promise<void> {
-    const read = this.#tap.whole();
-    const body = read instanceof Promise ? await read : read;
-    if (body !== 'gone') this.#finish(await this.#guard.protect(this.#admission, body, this));
+  #protect(body: RequestBody): Promise<void> {
+    if (body === 'gone') return Promise.resolve();
+    return this.#guard
+      .protect(this.#admission, body, this)
+      .then((instead) => this.#finish(instead))
+      .catch((error: Error) => this.#fail(error));
   }
 
   hasLeft(): boolean {

@@ -6,7 +6,13 @@ import { NearAnswer } from './near-tier.ts';
 import type { Attempt, Effect, Execution, Operation, Refusal, Settlement } from './operation.ts';
 import { type EngineParts, settlingNow } from './parts.ts';
 import { onLapseOf } from './policy.ts';
-import { NOT_RETAINED, type Outcome, type SettledRecord, type Step } from './record.ts';
+import {
+  type KeptOutcome,
+  NOT_RETAINED,
+  type Outcome,
+  type SettledRecord,
+  type Step,
+} from './record.ts';
 import { keepMsOf, settleRecord } from './transitions.ts';
 
 /** A result for the caller, and the answer to remember, if there is one. */
@@ -14,6 +20,9 @@ export interface Ended {
   readonly execution: Execution;
   readonly answer: NearAnswer | null;
 }
+
+/** A settlement that has an answer to keep. */
+type Answered = Extract<Settlement, { readonly outcome: Outcome }>;
 
 /** Throw this from an effect that cannot tell whether it happened: the record goes in doubt. */
 export class OutcomeUnknown extends Error {
@@ -83,50 +92,65 @@ async function renewStale(operation: Operation, claim: Claim): Promise<'lost' | 
   );
 }
 
-async function settle(
+function settle(
   parts: EngineParts,
   operation: Operation,
   claim: Claim,
   settlement: Settlement,
 ): Promise<Ended | 'lost'> {
-  switch (settlement.as) {
-    case 'released':
-      await giveBack(parts, claim);
-      return executed(claim, settlement, true, null);
-    case 'in_doubt': {
-      const recorded = await putInDoubt(parts, claim);
-      return executed(claim, settlement, recorded, null);
-    }
-    default: {
-      const { policy } = operation;
-      const outcome = retained(settlement.outcome, policy.maxOutcomeBytes);
-      const kept =
-        outcome.bytes.length > policy.packAboveBytes
-          ? await packOutcome(parts, outcome, policy.packAboveBytes)
-          : plainOutcome(outcome);
-      const keepMs = keepMsOf(policy, settlement.as);
-      const now = settlingNow(parts);
-      const record = settleRecord(claim.record, claim.fence, settlement.as, kept, keepMs, now);
-      parts.world.crashPoint?.('before-settle');
-      return await writeSettled(parts, claim, settlement, record, outcome);
-    }
+  if (settlement.as === 'released' || settlement.as === 'in_doubt') {
+    return settleWithout(parts, claim, settlement);
   }
+  const { maxOutcomeBytes, packAboveBytes } = operation.policy;
+  const outcome = retained(settlement.outcome, maxOutcomeBytes);
+  return outcome.bytes.length > packAboveBytes
+    ? settlePacked(parts, operation, claim, settlement, outcome)
+    : writeSettled(parts, operation, claim, settlement, outcome, plainOutcome(outcome));
+}
+
+async function settleWithout(
+  parts: EngineParts,
+  claim: Claim,
+  settlement: Exclude<Settlement, Answered>,
+): Promise<Ended> {
+  if (settlement.as === 'in_doubt') {
+    const recorded = await putInDoubt(parts, claim);
+    return executed(claim, settlement, recorded, null);
+  }
+  await giveBack(parts, claim);
+  return executed(claim, settlement, true, null);
+}
+
+async function settlePacked(
+  parts: EngineParts,
+  operation: Operation,
+  claim: Claim,
+  settlement: Answered,
+  outcome: Outcome,
+): Promise<Ended | 'lost'> {
+  const packed = await packOutcome(parts, outcome, operation.policy.packAboveBytes);
+  return writeSettled(parts, operation, claim, settlement, outcome, packed);
 }
 
 async function writeSettled(
   parts: EngineParts,
+  operation: Operation,
   claim: Claim,
-  settlement: Settlement,
-  record: SettledRecord,
+  settlement: Answered,
   outcome: Outcome,
+  kept: KeptOutcome,
 ): Promise<Ended | 'lost'> {
+  const keepMs = keepMsOf(operation.policy, settlement.as);
+  const now = settlingNow(parts);
+  const record = settleRecord(claim.record, claim.fence, settlement.as, kept, keepMs, now);
   const answer = new NearAnswer(record, outcome);
+  parts.world.crashPoint?.('before-settle');
   try {
     if ((await claim.settle(record)) === 'lost') return 'lost';
   } catch (error) {
     if (error instanceof OncewardError && error.code === 'ONCE_TOO_LARGE') {
-      if (outcome.contentType === NOT_RETAINED) throw error;
-      return writeSettled(parts, claim, settlement, { ...record, ...GONE }, GONE.outcome);
+      if (outcome === GONE) throw error;
+      return writeSettled(parts, operation, claim, settlement, GONE, GONE);
     }
     // The effect happened and its caller shall have the answer; the record is written when the store is back.
     settleLater(parts, claim, record);
@@ -205,8 +229,11 @@ async function putInDoubt(parts: EngineParts, claim: Claim): Promise<boolean> {
   }
 }
 
-const GONE = {
-  outcome: { contentType: NOT_RETAINED, codec: 0, size: 0, bytes: new Uint8Array(0) },
+const GONE: KeptOutcome = {
+  contentType: NOT_RETAINED,
+  codec: 0,
+  size: 0,
+  bytes: new Uint8Array(0),
 };
 
 /** An effect that has happened is recorded even when its answer is too long to keep. */
@@ -215,7 +242,7 @@ function retained(outcome: Outcome, maxBytes: number): Outcome {
     checkOutcome(outcome, maxBytes);
     return outcome;
   } catch {
-    return GONE.outcome;
+    return GONE;
   }
 }
 

@@ -1,7 +1,7 @@
 import { isReleased } from './decide.ts';
 import { OncewardError, StoreError } from './errors.ts';
 import type { StorePhase } from './events.ts';
-import { callStore, type EngineParts, prepare, understand } from './parts.ts';
+import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
 import type { Policy } from './policy.ts';
 import type {
   DoubtReason,
@@ -161,15 +161,14 @@ export class Claim {
     make: (held: PendingRecord) => OperationRecord | null,
   ): Promise<WriteResult> {
     if (this.lost) return 'lost';
-    const { store } = this.#parts;
+    const parts = this.#parts;
     for (let tries = 0; tries < 4; tries += 1) {
       const record = make(this.#record);
       const next = record === null ? null : prepare(this.id, record);
       let found: StoredRecord | null;
       try {
-        const result = await callStore(this.#parts, phase, this.#policy, () =>
-          store.swap(this.id, this.#revision, next),
-        );
+        const { id } = this;
+        const result = await swapRecord(parts, phase, this.#policy, id, this.#revision, next);
         if (result.won) return this.#wrote(record, result.revision);
         found = result.current;
       } catch (error) {

@@ -6,7 +6,14 @@ import { OncewardError, type StoreError } from './errors.ts';
 import { checkOperation } from './input.ts';
 import { NearAnswer, type Run, type RunEnd } from './near-tier.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
-import { callStore, type EngineParts, prepare, retentionNow, understand } from './parts.ts';
+import {
+  callStore,
+  type EngineParts,
+  prepare,
+  retentionNow,
+  swapRecord,
+  understand,
+} from './parts.ts';
 import { askProbe } from './probe.ts';
 import type { PendingRecord } from './record.ts';
 import type { SwapResult } from './record-store.ts';
@@ -193,9 +200,7 @@ async function claim(
   parts.world.crashPoint?.('before-claim');
   let result: SwapResult;
   try {
-    result = await callStore(parts, 'claim', policy, () =>
-      parts.store.swap(id, decision.expected, next),
-    );
+    result = await swapRecord(parts, 'claim', policy, id, decision.expected, next);
   } catch (error) {
     if ((error as StoreError).applied === 'no') throw error;
     const found = await readAfterLostReply(parts, operation, record, claimedAt, error);
@@ -247,9 +252,7 @@ function abandon(parts: EngineParts, operation: Operation, record: PendingRecord
     parts.world.crashPoint?.('before-release');
     const released = releaseRecord(record, current.revision);
     const next = released === null ? null : prepare(id, released);
-    const result = await callStore(parts, 'release', policy, () =>
-      parts.store.swap(id, current.revision, next),
-    );
+    const result = await swapRecord(parts, 'release', policy, id, current.revision, next);
     return result.won;
   });
 }
@@ -267,9 +270,8 @@ async function recordDoubt(
     'lease_lapsed',
     now,
   );
-  const result = await callStore(parts, 'doubt', policy, () =>
-    parts.store.swap(id, decision.revision, prepare(id, record)),
-  );
+  const next = prepare(id, record);
+  const result = await swapRecord(parts, 'doubt', policy, id, decision.revision, next);
   parts.world.crashPoint?.('after-doubt');
   if (!result.won) return understand(parts, id, result.current);
   parts.observe({ type: 'in_doubt', id, reason: record.reason });

@@ -5,10 +5,10 @@ import type { LateWork } from './late-work.ts';
 import type { NearTier } from './near-tier.ts';
 import type { Platform } from './platform.ts';
 import type { Policy } from './policy.ts';
-import type { OperationId, OperationRecord } from './record.ts';
+import type { OperationId, OperationRecord, Revision } from './record.ts';
 import { dueAt } from './record.ts';
 import { decodeRecord, encodeRecord } from './record-codec.ts';
-import type { NextRecord, RecordStore, StoredRecord } from './record-store.ts';
+import type { NextRecord, RecordStore, StoredRecord, SwapResult } from './record-store.ts';
 import type { TimerLines } from './timer-lines.ts';
 import type { DurationMs, EpochMs } from './units.ts';
 import type { World } from './world.ts';
@@ -59,6 +59,27 @@ export function understand(
 
 export function prepare(id: OperationId, record: OperationRecord): NextRecord {
   return { bytes: encodeRecord(id, record), state: record.state, dueAt: dueAt(record) };
+}
+
+/** A swap in the engine's own store, as `callStore` makes its calls. */
+export function swapRecord(
+  parts: EngineParts,
+  phase: StorePhase,
+  policy: Pick<Policy, 'storeTimeoutMs'>,
+  id: OperationId,
+  expected: Revision | null,
+  next: NextRecord | null,
+): SwapResult | Promise<SwapResult> {
+  const { store } = parts;
+  if (store.swapNow === undefined) {
+    return callStore(parts, phase, policy, () => store.swap(id, expected, next));
+  }
+  try {
+    return store.swapNow(id, expected, next);
+  } catch (error) {
+    parts.observe({ type: 'store_error', phase, error });
+    throw error;
+  }
 }
 
 /**

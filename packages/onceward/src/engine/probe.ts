@@ -1,7 +1,7 @@
 import { answerOf, packOutcome } from './answer.ts';
 import type { Current, Decision } from './decide.ts';
 import type { Operation, Probe, ProbeAnswer } from './operation.ts';
-import { callStore, type EngineParts, prepare, settlingNow, understand } from './parts.ts';
+import { type EngineParts, prepare, settlingNow, swapRecord, understand } from './parts.ts';
 import type { InDoubtRecord, SettledRecord } from './record.ts';
 import type { NextRecord } from './record-store.ts';
 import { keepMsOf, settleRecord } from './transitions.ts';
@@ -31,8 +31,13 @@ export async function askProbe(
     to: record?.state ?? 'void',
   });
   const next: NextRecord | null = record === null ? null : prepare(operation.id, record);
-  const result = await callStore(parts, 'settle', operation.policy, () =>
-    parts.store.swap(operation.id, doubt.revision, next),
+  const result = await swapRecord(
+    parts,
+    'settle',
+    operation.policy,
+    operation.id,
+    doubt.revision,
+    next,
   );
   if (!result.won) return understand(parts, operation.id, result.current);
   parts.observe({ type: 'doubt_resolved', id: operation.id, by: 'probe' });

@@ -23,6 +23,9 @@ export interface RecordStore {
    */
   swap(id: OperationId, expected: Revision | null, next: NextRecord | null): Promise<SwapResult>;
 
+  /** The same without a wait, for stores that need none. Absent: the store is elsewhere, or on a disk. */
+  swapNow?(id: OperationId, expected: Revision | null, next: NextRecord | null): SwapResult;
+
   /**
    * Stores records of different ids where nothing is stored yet: all of them or none, whatever dies meanwhile. Gives
    * their revisions in order, or `null` when one of the places is taken or may be; then nothing was changed, and swaps

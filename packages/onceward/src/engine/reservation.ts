@@ -3,7 +3,14 @@ import { decide, isHeldBy, isReleased, type Time } from './decide.ts';
 import { checkOutcome } from './input.ts';
 import type { NearAnswer } from './near-tier.ts';
 import type { Operation } from './operation.ts';
-import { callStore, type EngineParts, prepare, settlingNow, understand } from './parts.ts';
+import {
+  callStore,
+  type EngineParts,
+  prepare,
+  settlingNow,
+  swapRecord,
+  understand,
+} from './parts.ts';
 import type { Policy } from './policy.ts';
 import type {
   InDoubtRecord,
@@ -86,9 +93,7 @@ async function claimOrLearn(
         const { expected, attempt, steps } = decision;
         const now = parts.world.now();
         const record = claimRecord(operation, parts.nextOwner(), attempt, steps, now);
-        const result = await callStore(parts, 'claim', policy, () =>
-          parts.store.swap(id, expected, prepare(id, record)),
-        );
+        const result = await swapRecord(parts, 'claim', policy, id, expected, prepare(id, record));
         const current = result.won ? null : understand(parts, id, result.current);
         if (result.won || isHeldBy(current, record.owner)) {
           const { leaseUntil, steps: kept } = record;
@@ -119,9 +124,7 @@ async function claimOrLearn(
         const fence = fenceOf(decision.record, revision);
         const now = parts.world.now();
         const doubt = doubtRecord(decision.record, fence, 'lease_lapsed', now);
-        const result = await callStore(parts, 'doubt', policy, () =>
-          parts.store.swap(id, revision, prepare(id, doubt)),
-        );
+        const result = await swapRecord(parts, 'doubt', policy, id, revision, prepare(id, doubt));
         if (result.won) {
           parts.observe({ type: 'in_doubt', id, reason: 'lease_lapsed' });
           return { decision: 'in_doubt' };
@@ -180,9 +183,7 @@ export async function writeFenced(
     }
     const next = await nextRecord(parts, record, fence, policy, change);
     const prepared = next === null ? null : prepare(id, next);
-    const result = await callStore(parts, 'settle', policy, () =>
-      parts.store.swap(id, current.revision, prepared),
-    );
+    const result = await swapRecord(parts, 'settle', policy, id, current.revision, prepared);
     if (!result.won) continue;
     if (change.as === 'released') parts.observe({ type: 'released', id });
     if (next === null) return { done: true };

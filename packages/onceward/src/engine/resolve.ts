@@ -2,7 +2,14 @@ import { packOutcome } from './answer.ts';
 import { OncewardError } from './errors.ts';
 import type { AuditLine } from './events.ts';
 import { checkText, LIMITS } from './input.ts';
-import { callStore, type EngineParts, prepare, settlingNow, understand } from './parts.ts';
+import {
+  callStore,
+  type EngineParts,
+  prepare,
+  settlingNow,
+  swapRecord,
+  understand,
+} from './parts.ts';
 import { requireDuration } from './policy.ts';
 import { profiles } from './profiles.ts';
 import type { OperationId, OperationRecord, Outcome, Revision, SettledRecord } from './record.ts';
@@ -100,9 +107,7 @@ async function change(
   const { scope, key } = id;
   await parts.audit({ at: parts.world.now(), scope, key, by, reason, ...line });
   const prepared = next === null ? null : prepare(id, next);
-  const result = await callStore(parts, 'settle', BOUND, () =>
-    parts.store.swap(id, expected, prepared),
-  );
+  const result = await swapRecord(parts, 'settle', BOUND, id, expected, prepared);
   if (!result.won) return { done: false, why: 'changed' };
   parts.near.forget(id);
   return { done: true };

@@ -1,5 +1,12 @@
 import { hasLapsed, isForgettable, isReleased } from './decide.ts';
-import { callStore, type EngineParts, prepare, retentionNow, understand } from './parts.ts';
+import {
+  callStore,
+  type EngineParts,
+  prepare,
+  retentionNow,
+  swapRecord,
+  understand,
+} from './parts.ts';
 import type { ScannedRecord, ScanQuery } from './record-store.ts';
 import { doubtRecord, fenceOf } from './transitions.ts';
 import { type DurationMs, SECOND } from './units.ts';
@@ -128,9 +135,7 @@ async function swap(
   found: ScannedRecord,
   next: ReturnType<typeof prepare> | null,
 ): Promise<boolean> {
-  const result = await callStore(parts, 'sweep', BOUND, () =>
-    parts.store.swap(found.id, found.revision, next),
-  );
+  const result = await swapRecord(parts, 'sweep', BOUND, found.id, found.revision, next);
   return result.won;
 }
 

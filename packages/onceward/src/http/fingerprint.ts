@@ -13,8 +13,10 @@ export type Fingerprint =
   /** A sentence for the caller: why the body has no canonical form. */
   | { readonly ok: false; readonly reason: string };
 
-/** Below this a copy into one buffer is cheaper than a hash that is fed in pieces. */
-const ONE_SHOT_BYTES = 64 * 1024;
+/** Where head and body are put side by side: for short ones that is cheaper than a hash fed in pieces. */
+const joined = Buffer.allocUnsafeSlow(64 * 1024);
+/** Three bytes are the most that UTF-8 needs for one UTF-16 code unit. */
+const WIDEST_UNIT = 3;
 
 /**
  * SHA-256 over method, route, target, scope and body, each with its length before it, so that no two requests
@@ -44,11 +46,9 @@ export function fingerprint<Request>(
 function digest(head: string, asked: string | Uint8Array): string {
   if (asked.length === 0) return hash('sha256', head, 'base64url');
   if (typeof asked === 'string') return hash('sha256', head + asked, 'base64url');
-  if (asked.length > ONE_SHOT_BYTES) {
+  if (head.length * WIDEST_UNIT + asked.length > joined.length) {
     return createHash('sha256').update(head).update(asked).digest('base64url');
   }
-  // Three bytes are the most that UTF-8 needs for one UTF-16 code unit.
-  const joined = Buffer.allocUnsafe(head.length * 3 + asked.length);
   const headLength = joined.write(head, 0);
   joined.set(asked, headLength);
   return hash('sha256', joined.subarray(0, headLength + asked.length), 'base64url');

@@ -15,7 +15,7 @@ import {
 import { PROBLEMS, type ProblemName, problemAnswer } from './problem.ts';
 import { answerExecution, tellExecution } from './reply.ts';
 import { pathOf, type RequestFacts } from './request-facts.ts';
-import { composeScope } from './scope.ts';
+import { ScopeMemory } from './scope.ts';
 import { isExcluded, isSampled } from './selection.ts';
 import { settlementOf } from './settlement.ts';
 import { turnEnd } from './turn-end.ts';
@@ -56,6 +56,7 @@ export class HttpGuard<Request> {
   readonly settings: HttpSettings<Request>;
   readonly #options: HttpOptions<Request>;
   readonly #derived = new WeakMap<object, HttpGuard<Request>>();
+  readonly #scopes = new ScopeMemory();
 
   constructor(options: HttpOptions<Request>) {
     this.#options = options;
@@ -108,12 +109,15 @@ export class HttpGuard<Request> {
     const operation = this.#prepare(admission, body, '');
     if ('status' in operation) return operation;
     const run = new GuardedRun<Request>(this.settings, admission, exchange);
-    const executed = await this.#execute(operation, run).catch((error: unknown) => {
+    let execution: Execution;
+    try {
+      execution = await this.#execute(operation, run);
+    } catch (error) {
       // The transaction is gone, and with it what the handler did: its answer must not go out.
       if (this.settings.effect.kind !== 'transaction' || !run.hasBegun) throw error;
-      return { ...ROLLED_BACK, cause: error };
-    });
-    const execution: Execution = run.left ? LEFT : executed;
+      execution = { ...ROLLED_BACK, cause: error };
+    }
+    if (run.left) execution = LEFT;
     const answer = answerExecution(this.settings.profile, admission, execution);
     if (execution.kind === 'replayed') {
       const { facts, key } = admission;
@@ -165,7 +169,7 @@ export class HttpGuard<Request> {
   ): Operation | HttpAnswer {
     const { settings } = this;
     const { facts, key, principal } = admission;
-    const scope = prefix + composeScope(principal, facts.method, facts.route);
+    const scope = prefix + this.#scopes.compose(principal, facts.method, facts.route);
     const print = fingerprint(settings.fingerprint, facts, scope, body);
     if (!print.ok) {
       const event = 'idempotency_request_refused';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { LIMITS } from '../engine/input.ts';
-import { composeScope } from './scope.ts';
+import { composeScope, ScopeMemory } from './scope.ts';
 import { isExcluded, isSampled } from './selection.ts';
 
 it('[E9] a scope is readable where it can be', () => {
@@ -29,6 +29,18 @@ it('[E9] two principals or routes never share a scope, however they are spelled'
     }),
     { numRuns: 500 },
   );
+});
+
+it('[E9] a remembered scope is the one that would be composed, however many there are', () => {
+  const memory = new ScopeMemory();
+  for (const round of [1, 2]) {
+    for (let i = 0; i < 10_050; i += 1) {
+      const [method, route] = [i % 3 === round ? 'PUT' : 'POST', `/r${i % 7}`];
+      const scope = memory.compose(`p${i}`, method, route);
+      if (scope !== composeScope(`p${i}`, method, route)) throw new Error(`${i} has ${scope}`);
+    }
+  }
+  expect(() => memory.compose(undefined, 'POST', '/r1')).toThrow('scopeFrom gave no scope');
 });
 
 it('[E9] names that differ in half a character only are told apart', () => {

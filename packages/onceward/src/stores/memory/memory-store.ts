@@ -65,6 +65,10 @@ class MemoryStore implements RecordStore {
     expected: Revision | null,
     next: NextRecord | null,
   ): Promise<SwapResult> {
+    return this.swapNow(id, expected, next);
+  }
+
+  swapNow(id: OperationId, expected: Revision | null, next: NextRecord | null): SwapResult {
     this.#assertOpen();
     assertFits(next, this.traits);
     const current = this.#find(id);
