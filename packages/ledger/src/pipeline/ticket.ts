@@ -12,8 +12,9 @@ export interface TicketEnd {
 /**
  * One request on its way through the pipeline.
  *
- * A class, and not an object literal: after a burst that kept thousands waiting, V8 takes literals from the same line for
- * long-lived and makes them, with all they refer to, in the old generation. Instances of classes it always makes young.
+ * A class, and not an object literal: after a burst that kept thousands waiting, V8 takes literals from the same
+ * line for long-lived and makes them, with all they refer to, in the old generation. Instances of classes it
+ * always makes young.
  */
 export class Ticket {
   readonly request: Request;

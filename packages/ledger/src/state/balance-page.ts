@@ -1,6 +1,6 @@
 /**
- * What journal entries change of the accounts of a page, as a checkpoint saves it: 24 of the 128 bytes that an account has
- * are enough to bring back any balance of 64 bits. Wider ones have their high words behind the list.
+ * What journal entries change of the accounts of a page, as a checkpoint saves it: 24 of the 128 bytes that an
+ * account has are enough to bring back any balance of 64 bits. Wider ones have their high words behind the list.
  *
  *   0 balance: low word 8      14 last entry: height 6      22 last entry: entry 2
  *   8 version 6                20 last entry: position 2
