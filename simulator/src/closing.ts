@@ -15,7 +15,14 @@ const ASK_AGAIN_MS = 700;
  */
 export function closeDown(simulation: Simulation, over: () => void): void {
   const { plan, scheduler } = simulation;
-  scheduler.at(plan.healAt + SETTLES_AFTER_MS, () => {
+  scheduler.at(plan.healAt + SETTLES_AFTER_MS, () => whenRowsAreFree(simulation, askEverybody));
+  scheduler.at(plan.healAt + SETTLES_AFTER_MS + PATIENCE_MS, () => {
+    const waits = simulation.calls.some((call) => !call.ended && call.life.alive);
+    const who = waits ? 'a caller is still waiting' : 'a record is still overdue';
+    simulation.judge.complain(`${who} long after the world healed`, null);
+  });
+
+  function askEverybody(): void {
     let open = plan.operations.length * plan.processes.length;
     const ended = () => {
       open -= 1;
@@ -27,12 +34,15 @@ export function closeDown(simulation: Simulation, over: () => void): void {
         askUntilTold(simulation, operation, process, ended);
       });
     }
-  });
-  scheduler.at(plan.healAt + SETTLES_AFTER_MS + PATIENCE_MS, () => {
-    const waits = simulation.calls.some((call) => !call.ended && call.life.alive);
-    const who = waits ? 'a caller is still waiting' : 'a record is still overdue';
-    simulation.judge.complain(`${who} long after the world healed`, null);
-  });
+  }
+}
+
+/** A transaction holds its row as long as it lasts: who asks meanwhile may rightly run out of time behind it. */
+function whenRowsAreFree(simulation: Simulation, then: () => void): void {
+  const isOpen = ({ ended, life, arrival }: Call) =>
+    !ended && life.alive && arrival.via === 'transaction';
+  if (!simulation.calls.some(isOpen)) then();
+  else simulation.scheduler.after(ASK_AGAIN_MS, () => whenRowsAreFree(simulation, then));
 }
 
 function askUntilTold(
