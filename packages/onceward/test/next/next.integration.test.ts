@@ -1,7 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { createServer } from 'node:http';
-import next from 'next';
-import type { NextRequest } from 'next/server.js';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createRequire } from 'node:module';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { idempotencyOf, withIdempotency } from '../../src/doors/next.ts';
 import { DoorClient } from '../../src/testing/door-client.ts';
@@ -9,6 +8,21 @@ import { listenOn } from '../../src/testing/door-listening.ts';
 import { doorSuite } from '../../src/testing/door-suite.ts';
 import { toWebResponse } from '../../src/testing/door-web.ts';
 import { APP, buildApp, type StartedApp, startApp } from './built-app.ts';
+
+/** The part of Next.js's types that is used here. Importing them would change Node's own for the whole project. */
+interface NextRequest extends Request {
+  readonly nextUrl: URL;
+}
+interface NextApp {
+  prepare(): Promise<void>;
+  getRequestHandler(): (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+  close(): Promise<void>;
+}
+const createNext = createRequire(import.meta.url)('next') as (options: {
+  readonly dev: boolean;
+  readonly dir: string;
+  readonly quiet: boolean;
+}) => NextApp;
 
 interface RouteContext {
   readonly params: Promise<{ readonly path: readonly string[] }>;
@@ -22,10 +36,7 @@ Object.assign(globalThis, {
     current.getStore()!(request, context),
 });
 
-/** What is exported is the function itself, and not, as its types have it, an object that holds the function. */
-const createNext = next as unknown as typeof next.default;
-
-let handle: ReturnType<ReturnType<typeof createNext>['getRequestHandler']>;
+let handle: ReturnType<NextApp['getRequestHandler']>;
 let close: () => Promise<void>;
 
 beforeAll(async () => {
