@@ -9,7 +9,7 @@ import type { OperationId, OperationRecord, Revision } from './record.ts';
 import { dueAt } from './record.ts';
 import { decodeRecord, encodeRecord } from './record-codec.ts';
 import type { NextRecord, RecordStore, StoredRecord, SwapResult } from './record-store.ts';
-import type { TimerLines } from './timer-lines.ts';
+import type { Due, TimerLines } from './timer-lines.ts';
 import type { DurationMs, EpochMs } from './units.ts';
 import type { World } from './world.ts';
 
@@ -92,25 +92,52 @@ export function callStore<T>(
   policy: Pick<Policy, 'storeTimeoutMs'>,
   call: () => Promise<T>,
 ): Promise<T> {
-  const { storeTimeoutMs } = policy;
   return new Promise((resolve, reject) => {
-    const fail = (error: unknown) => {
-      parts.observe({ type: 'store_error', phase, error });
-      reject(error);
-    };
-    const bound = parts.timers.start(storeTimeoutMs, () => fail(late(storeTimeoutMs)));
+    const bound = new BoundCall(parts, phase, policy.storeTimeoutMs, resolve, reject);
     call().then(
-      (value) => {
-        bound.call = null;
-        resolve(value);
-      },
-      (error) => {
-        if (bound.call === null) return;
-        bound.call = null;
-        fail(error);
-      },
+      (value) => bound.succeed(value),
+      (error) => bound.fail(error),
     );
   });
+}
+
+/** A call to the store that somebody waits for, until it answers or its time is up. */
+class BoundCall<T> {
+  readonly #parts: EngineParts;
+  readonly #phase: StorePhase;
+  readonly #resolve: (value: T) => void;
+  readonly #reject: (error: unknown) => void;
+  readonly #due: Due;
+
+  constructor(
+    parts: EngineParts,
+    phase: StorePhase,
+    ms: DurationMs,
+    resolve: (value: T) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#parts = parts;
+    this.#phase = phase;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#due = parts.timers.start(ms, () => this.#tell(late(ms)));
+  }
+
+  succeed(value: T): void {
+    this.#due.call = null;
+    this.#resolve(value);
+  }
+
+  fail(error: unknown): void {
+    if (this.#due.call === null) return;
+    this.#due.call = null;
+    this.#tell(error);
+  }
+
+  #tell(error: unknown): void {
+    this.#parts.observe({ type: 'store_error', phase: this.#phase, error });
+    this.#reject(error);
+  }
 }
 
 function late(ms: DurationMs): StoreError {
