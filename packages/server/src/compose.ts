@@ -158,6 +158,8 @@ export async function openToInspect(address: string, timeoutMs: number): Promise
       const { openPostgresStore } = await import('onceward/postgres');
       const { default: pg } = await import('pg');
       const pool = new pg.Pool({ connectionString: address, connectionTimeoutMillis: timeoutMs });
+      // Statements tell what went wrong; a connection that idles has nobody to tell.
+      pool.on('error', () => {});
       const opening = openPostgresStore({ pool, timeoutMs, migrate: false, notifications: false });
       // The connections in use end with the store; those that idle would keep the command alive.
       return opening.finally(() => void pool.end());
