@@ -51,6 +51,10 @@ export const STORE_LAWS = {
     title: '[E1] insertAll stores all records or none, and of many with one id in common one wins',
     check: insertAll,
   },
+  'swap-now': {
+    title: '[E1] a swap without a wait is the same swap, with the same refusals',
+    check: swapNow,
+  },
   'changed-wakes': {
     title: '[E4] changed settles when the record changes, or at once',
     check: changedWakes,
@@ -309,6 +313,27 @@ async function insertAll({ store, reopen }: OpenedStore): Promise<void> {
   const winner = rivals.findIndex((won) => won !== null);
   expect(kept).toBe(`rival ${winner}`);
   expect(await textAt(again, { scope: 'all', key: `own ${winner}` })).toBe(kept);
+}
+
+async function swapNow({ store }: OpenedStore): Promise<void> {
+  if (!store.swapNow) throw new DoesNotConcern('the store has to be waited for');
+  const id = { scope: 'now', key: 'k' };
+  const first = store.swapNow(id, null, record('first'));
+  if (!first.won) throw new Error('a swap against nothing must win where nothing is');
+  const lost = store.swapNow(id, null, record('late'));
+  expect(lost).toMatchObject({ won: false, current: { revision: first.revision } });
+  const second = await win(store.swap(id, first.revision, record('second')));
+  expect(second).toBeGreaterThan(first.revision);
+  expect(await textAt(store, id)).toBe('second');
+  const large = record(new Uint8Array(store.traits.maxRecordBytes + 1));
+  const tooLarge = expect.objectContaining({ code: 'ONCE_TOO_LARGE', applied: 'no' });
+  expect(() => store.swapNow!(id, second, large)).toThrow(tooLarge);
+  expect(store.swapNow(id, second, null).won).toBe(true);
+  expect(await store.read(id)).toBeNull();
+  await store.close();
+  expect(() => store.swapNow!(id, null, record('closed'))).toThrow(
+    expect.objectContaining({ applied: 'no' }),
+  );
 }
 
 async function changedWakes({ store }: OpenedStore): Promise<void> {

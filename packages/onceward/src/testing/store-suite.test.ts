@@ -57,6 +57,10 @@ const FAULTY: Readonly<Record<string, { readonly law: StoreLaw; readonly change:
       swap: (id, expected, next) => inner.swap(id, expected, next && throughText(next)),
     }),
   },
+  'claims at once whatever is there': {
+    law: 'swap-now',
+    change: () => ({ swapNow: () => ({ won: true, revision: 1 }) }),
+  },
   'cuts what is too large': {
     law: 'too-large',
     change: (inner) => ({
