@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { NearAnswer, NearTier } from '../../../packages/onceward/src/engine/near-tier.ts';
 import type { OperationId } from '../../../packages/onceward/src/engine/record.ts';
@@ -7,7 +8,6 @@ import { nextId } from './cycles.ts';
 
 const ENTRIES = 100_000;
 const RECORD = {
-  fingerprint: 'f',
   state: 'committed',
   attempt: 1,
   owner: 'o',
@@ -30,65 +30,74 @@ export function benchNearTier(report: Report, { quick }: BenchOptions): void {
 /** Retries come soon after: a duplicate mostly meets one of the latest entries, still in the processor's caches. */
 const SPREADS = {
   'near tier, duplicate of a recent one': 1_000,
-  'near tier, any duplicate': ENTRIES,
+  'near tier, duplicate of any one at random': ENTRIES,
 };
 
-type Check = (id: OperationId) => boolean;
+/** What a request brings: its id, and a fingerprint as doors make them. */
+interface Arrival extends OperationId {
+  readonly fingerprint: string;
+}
+
+type Check = (arrival: Arrival) => boolean;
 
 interface Filled {
   readonly check: Check;
-  readonly ids: readonly OperationId[];
+  readonly known: readonly Arrival[];
 }
 
 function nearTier(): Filled {
   const near = new NearTier({ maxEntries: ENTRIES, maxBytes: 1_024 * 1_048_576 });
-  const ids = fill((id) => near.remember(id, answer()));
   return {
-    ids,
-    check: (id) => near.answer(id, RECORD.settledAt)?.fingerprint === RECORD.fingerprint,
+    known: fill((arrival) => near.remember(arrival, answerTo(arrival))),
+    check: (arrival) => near.answer(arrival, RECORD.settledAt)?.fingerprint === arrival.fingerprint,
   };
 }
 
 function yardstick(): Filled {
   const cache = new LRUCache<string, NearAnswer>({ max: ENTRIES });
   const nameOf = ({ scope, key }: OperationId) => `${scope}\0${key}`;
-  const ids = fill((id) => cache.set(nameOf(id), answer()));
-  return { ids, check: (id) => cache.get(nameOf(id))?.fingerprint === RECORD.fingerprint };
+  return {
+    known: fill((arrival) => cache.set(nameOf(arrival), answerTo(arrival))),
+    check: (arrival) => cache.get(nameOf(arrival))?.fingerprint === arrival.fingerprint,
+  };
 }
 
 /** As a process does it: a request arrives, and soon afterwards its answer is there. */
-function fill(remember: (id: OperationId) => void): OperationId[] {
+function fill(remember: (arrival: Arrival) => void): Arrival[] {
   return Array.from({ length: ENTRIES }, () => {
-    const id = asItArrives(nextId());
-    remember(id);
-    return id;
+    const known = { ...nextId(), fingerprint: randomBytes(32).toString('base64url') };
+    remember(asItArrives(known));
+    return known;
   });
 }
 
-function answer(): NearAnswer {
-  return new NearAnswer(RECORD, { contentType: 't', bytes: new Uint8Array(64) });
+function answerTo({ fingerprint }: Arrival): NearAnswer {
+  return new NearAnswer(
+    { ...RECORD, fingerprint },
+    { contentType: 't', bytes: new Uint8Array(64) },
+  );
 }
 
-function measureEach(samples: number, { ids, check }: Filled): number[] {
-  return Object.values(SPREADS).map((among) => sample(samples, ids.slice(-among), check));
+function measureEach(samples: number, { known, check }: Filled): number[] {
+  return Object.values(SPREADS).map((among) => sample(samples, known.slice(-among), check));
 }
 
 const EACH = 500;
 
 /** The median of many short runs, so that a pause of the collector does not count. */
-function sample(samples: number, ids: readonly OperationId[], check: Check): number {
+function sample(samples: number, known: readonly Arrival[], check: Check): number {
   const runs: number[] = [];
   let at = 1;
   for (let run = 0; run < samples; run += 1) {
-    const arrivals: OperationId[] = [];
+    const arrivals: Arrival[] = [];
     for (let i = 0; i < EACH; i += 1) {
       // A stride that is prime to their number: every look-up meets another one.
-      at = (at + 7_919) % ids.length;
-      arrivals.push(asItArrives(ids[at]!));
+      at = (at + 7_919) % known.length;
+      arrivals.push(asItArrives(known[at]!));
     }
     const began = process.hrtime.bigint();
     let found = 0;
-    for (const id of arrivals) if (check(id)) found += 1;
+    for (const arrival of arrivals) if (check(arrival)) found += 1;
     runs.push(Number(process.hrtime.bigint() - began) / EACH);
     if (found !== EACH) throw new Error('an entry was not found');
   }
@@ -96,8 +105,8 @@ function sample(samples: number, ids: readonly OperationId[], check: Check): num
 }
 
 /** Strings of its own, read from bytes just now: what was computed of the first ones does not help. */
-function asItArrives({ scope, key }: OperationId): OperationId {
-  return { scope: reread(scope), key: reread(key) };
+function asItArrives({ scope, key, fingerprint }: Arrival): Arrival {
+  return { scope: reread(scope), key: reread(key), fingerprint: reread(fingerprint) };
 }
 
 function reread(text: string): string {

@@ -41,6 +41,10 @@ export class ChangeListener {
       client.on('notification', ({ payload }: PgMessage) => this.#waiters.wake(payload ?? ''));
       client.on('error', () => this.#lose(opened));
       await client.query('listen onceward');
+      if (this.#closed) {
+        client.release(true);
+        return;
+      }
       this.#client = client;
       // What changed before was not heard: everyone looks again.
       this.#waiters.wakeAll();

@@ -129,6 +129,18 @@ describe('the schema', () => {
     await own.end();
   });
 
+  it('is left without a connection by stores that are closed while they begin to listen', async () => {
+    const own = await newDatabase();
+    for (let ms = 0; ms < 20; ms += 1) {
+      const store = await openPostgresStore({ pool: own });
+      await new Promise((resolve) => setTimeout(resolve, ms / 4));
+      await store.close();
+    }
+    // A pool ends when all its connections have come back.
+    await own.end();
+    expect(own.totalCount).toBe(0);
+  });
+
   it('is brought up from an older version', async () => {
     const own = await newDatabase();
     await own.query('create schema onceward');
