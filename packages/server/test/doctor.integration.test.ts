@@ -44,6 +44,7 @@ describe('doctor explains a store', () => {
     expect(before('store')).toMatchObject({ result: 'bad' });
     expect(before('store')?.detail).toContain('schema onceward is missing');
     const pool = new pg.Pool({ connectionString: server.url });
+    pool.on('error', () => {});
     await (await openPostgresStore({ pool })).close();
     await pool.end();
     const after = await lookAt('--look-at', server.url);

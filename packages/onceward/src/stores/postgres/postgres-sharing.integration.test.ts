@@ -11,17 +11,24 @@ let databases = 0;
 
 beforeAll(async () => {
   server = await startPostgres();
-  pool = new pg.Pool({ connectionString: server.url });
+  pool = poolOf(server.url);
 });
 afterAll(async () => {
   await pool.end();
   await server.dispose();
 });
 
+/** A connection may hear that the server goes when its pool has ended already. */
+function poolOf(connectionString: string): pg.Pool {
+  const own = new pg.Pool({ connectionString });
+  own.on('error', () => {});
+  return own;
+}
+
 async function newDatabase(): Promise<pg.Pool> {
   const name = `sharing_${databases++}`;
   await pool.query(`create database ${name}`);
-  return new pg.Pool({ connectionString: server.url.replace(/postgres$/, name) });
+  return poolOf(server.url.replace(/postgres$/, name));
 }
 
 async function withStore(work: (store: PostgresStore, own: pg.Pool) => Promise<void>) {
@@ -210,7 +217,7 @@ describe('what the store promises', () => {
     const wish = openPostgresStore({ pool: own, durability: 'replicated' });
     await expect(wish).rejects.toThrow('synchronous_standby_names');
     await own.query('alter role postgres set synchronous_commit = off');
-    const careless = new pg.Pool({ connectionString: server.url });
+    const careless = poolOf(server.url);
     const weak = await openPostgresStore({ pool: careless });
     expect(weak.traits.durability).toBe('none');
     await weak.close();
