@@ -24,7 +24,7 @@ async function effects(): Promise<number> {
 }
 
 describe('[U1] the demo orders API', () => {
-  it('places an order once, however often it is sent', async () => {
+  it('[H4] places an order once, however often it is sent, and says which answer is a replay', async () => {
     const key = newKey();
     const before = await effects();
     const first = await order('', key);
@@ -36,6 +36,7 @@ describe('[U1] the demo orders API', () => {
     expect(second.status).toBe(201);
     expect(second.headers.get('idempotency-replayed')).toBe('true');
     expect(second.headers.get('idempotency-replay-count')).toBe('1');
+    expect(second.headers.get('x-idempotency-key')).toBe(key);
     expect(await second.json()).toEqual(placed);
     expect(await effects()).toBe(before + 1);
   });

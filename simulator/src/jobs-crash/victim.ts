@@ -53,10 +53,7 @@ export class OncewardProcess implements Victim {
         join(ROOT, 'packages/server/src/cli.ts'),
         'serve',
       ],
-      {
-        env: { NODE_ENV: 'production', PATH: process.env.PATH ?? '', ...this.#env },
-        stdio: ['ignore', 'ignore', 'pipe'],
-      },
+      { env: { PATH: process.env.PATH ?? '', ...this.#env }, stdio: ['ignore', 'ignore', 'pipe'] },
     );
     this.#child = child;
     this.#complaints = '';
