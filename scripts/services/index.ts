@@ -4,6 +4,7 @@
  */
 export { canLocate, locate, type Program } from './binaries.ts';
 export { type EtcdCluster, type EtcdServer, startEtcd } from './etcd.ts';
+export { freePort } from './loopback-port.ts';
 export { type PgBouncer, startPgBouncer } from './pgbouncer.ts';
 export {
   type PostgresCluster,

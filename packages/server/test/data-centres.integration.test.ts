@@ -1,11 +1,11 @@
 import { writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   type FaultProxy,
   startFaultProxy,
 } from '../../../packages/onceward/src/testing/fault-proxy.ts';
+import { freePort } from '../../../scripts/services/index.ts';
 import { getJson, newKey, type ShownJob, submitJob, until } from './job-client.ts';
 import { startServer, temporaryFolder } from './running-program.ts';
 
@@ -22,14 +22,6 @@ interface GlobalAnswer {
 }
 
 const ECHO = { type: 'echo', payload: { n: 1 } };
-
-async function freePort(): Promise<number> {
-  const probe = createServer();
-  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve));
-  const { port } = probe.address() as { port: number };
-  await new Promise((resolve) => probe.close(resolve));
-  return port;
-}
 
 /** Three data centres, each a process with a store of its own, and a network between them that can be cut. */
 describe('three data centres', () => {
@@ -73,6 +65,8 @@ describe('three data centres', () => {
     );
     return startServer({
       PORT: String(port),
+      // The port after it, which would be the default, may be one of the others'.
+      LEDGER_GRPC_PORT: '0',
       ONCEWARD_DATA: join(folder.path, name),
       ONCEWARD_DATA_CENTRE: name,
       ONCEWARD_HOMES: homes,

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startPostgres, startRedis } from '../../../scripts/services/index.ts';
-import { freePort, OncewardProcess, type Victim } from './victim.ts';
+import { freePort, startPostgres, startRedis } from '../../../scripts/services/index.ts';
+import { OncewardProcess, type Victim } from './victim.ts';
 
 export type FleetStore = 'wal' | 'postgres' | 'redis';
 

@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -26,7 +25,7 @@ export class OncewardProcess implements Victim {
   constructor(name: string, port: number, env: Readonly<Record<string, string>>) {
     this.name = name;
     this.url = `http://127.0.0.1:${port}`;
-    this.#env = { ...env, PORT: String(port), ONCEWARD_LOG_LEVEL: 'error' };
+    this.#env = { ...env, PORT: String(port), LEDGER_GRPC_PORT: '0', ONCEWARD_LOG_LEVEL: 'error' };
   }
 
   /** Like any supervisor: a process that gives up because its store is still dead is started again. */
@@ -86,13 +85,4 @@ export class OncewardProcess implements Victim {
       return false;
     }
   }
-}
-
-export async function freePort(): Promise<number> {
-  const probe = createServer();
-  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve));
-  const address = probe.address();
-  await new Promise((resolve) => probe.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('no port was given');
-  return address.port;
 }

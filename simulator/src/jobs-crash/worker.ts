@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import { freePort } from './victim.ts';
+import { freePort } from '../../../scripts/services/index.ts';
 
 /** One time that a job was started, as the one who was asked to do it saw it. */
 export interface Start {
