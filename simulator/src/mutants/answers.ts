@@ -33,11 +33,7 @@ export const ANSWERS: readonly Mutant[] = [
     name: "a waiter is woken with another request's answer",
     breaks: 'E4',
     edits: [
-      inEngine(
-        'execute-once.ts',
-        'near?.fingerprint === operation.fingerprint',
-        'near !== undefined',
-      ),
+      inEngine('execute-once.ts', 'near.fingerprint !== operation.fingerprint', 'false'),
       inEngine(
         'execute-once.ts',
         'return answerFromNear(parts, operation, end);',
@@ -88,7 +84,7 @@ export const ANSWERS: readonly Mutant[] = [
     breaks: 'E12',
     edits: [
       inEngine(
-        'execute-once.ts',
+        'approach.ts',
         "if (operation.policy.onStoreDown === 'refuse') {\n",
         `if (operation.policy.onStoreDown === 'refuse') {\n    parts.world.startTimer(5, () => void effect(${FORGED_ATTEMPT}).catch(() => {}));\n`,
       ),

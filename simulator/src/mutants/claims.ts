@@ -12,9 +12,9 @@ export const CLAIMS: readonly Mutant[] = [
     breaks: 'E8',
     edits: [
       inEngine(
-        'execute-once.ts',
-        "await swapRecord(parts, 'claim', policy, id, decision.expected, next);",
-        "decision.expected === null ? { won: true, revision: 1 } : await swapRecord(parts, 'claim', policy, id, decision.expected, next);",
+        'straight-run.ts',
+        "startSwap(this.#parts, 'claim', policy, id, expected, claiming.next, this);",
+        "if (expected === null) this.succeeded({ won: true, revision: 1 });\n      else startSwap(this.#parts, 'claim', policy, id, expected, claiming.next, this);",
       ),
     ],
   },
@@ -66,19 +66,19 @@ export const CLAIMS: readonly Mutant[] = [
   {
     name: 'an effect begins under a claim that could have lapsed',
     breaks: 'E5',
-    edits: [inEngine('attempt.ts', ' || !claim.isFresh) {', ') {')],
+    edits: [inEngine('attempt.ts', ' || !claim.isFresh;', ' === true;')],
   },
   {
     name: 'an effect begins though its caller has left',
     breaks: 'E4',
-    edits: [inEngine('attempt.ts', 'if (operation.signal?.aborted || !claim', 'if (!claim')],
+    edits: [inEngine('attempt.ts', 'return operation.signal?.aborted || !claim', 'return !claim')],
   },
   {
     name: "a lost reply is taken for a claim, whoever's record is there",
     breaks: 'E1',
     edits: [
       inEngine(
-        'execute-once.ts',
+        'approach.ts',
         'if (!isHeldBy(found, record.owner)) return found;',
         'if (found === null) return found;',
       ),
@@ -89,7 +89,7 @@ export const CLAIMS: readonly Mutant[] = [
     breaks: 'E5',
     edits: [
       inEngine(
-        'execute-once.ts',
+        'approach.ts',
         'if (!isHeldBy(current, record.owner)) return true;',
         "if (current?.record?.state !== 'pending') return true;",
       ),
@@ -100,10 +100,26 @@ export const CLAIMS: readonly Mutant[] = [
     breaks: 'E1',
     edits: [
       inEngine(
-        'execute-once.ts',
+        'approach.ts',
         "if (visit.ran) return bare(refuse(parts, operation.id, 'fence_lost', RETRY_SOON));",
         '',
       ),
     ],
+  },
+  {
+    name: 'a claim that was lost on the straight way runs all the same',
+    breaks: 'E1',
+    edits: [
+      inEngine(
+        'approach.ts',
+        'if (!isHeldBy(current, record.owner)) return current;',
+        'if (current === null) return current;',
+      ),
+    ],
+  },
+  {
+    name: 'an arrival that has run on the straight way forgets it',
+    breaks: 'E1',
+    edits: [inEngine('straight-run.ts', 'ran: this.#claim !== null', 'ran: false')],
   },
 ];

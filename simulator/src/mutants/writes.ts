@@ -8,8 +8,13 @@ export const WRITES: readonly Mutant[] = [
     edits: [
       inEngine(
         'claim.ts',
-        'swapRecord(parts, phase, this.#policy, id, this.#revision, next);',
-        'swapRecord(parts, phase, this.#policy, id, (await parts.store.read(id))?.revision ?? null, next);',
+        'swapRecord(parts, phase, this.#policy, id, this.#revision, next)',
+        'swapRecord(parts, phase, this.#policy, id, (await parts.store.read(id))?.revision ?? null, next)',
+      ),
+      inEngine(
+        'claim.ts',
+        "startSwap(this.#parts, 'settle', this.#policy, id, fence, prepare(id, next), waiter);",
+        "void this.#parts.store.read(id).then((found) => startSwap(this.#parts, 'settle', this.#policy, id, found?.revision ?? fence, prepare(id, next), waiter), () => waiter.failed(fence));",
       ),
     ],
   },
@@ -19,8 +24,8 @@ export const WRITES: readonly Mutant[] = [
     edits: [
       inEngine(
         'attempt.ts',
-        "if ((await claim.settle(record)) === 'lost') return 'lost';",
-        'claim.settle(record).catch(() => {});',
+        "if ((await claim.settle(record, tried)) === 'lost') return 'lost';",
+        'claim.settle(record, tried).catch(() => {});',
       ),
     ],
   },
@@ -30,8 +35,8 @@ export const WRITES: readonly Mutant[] = [
     edits: [
       inEngine(
         'attempt.ts',
-        "if ((await claim.settle(record)) === 'lost') return 'lost';",
-        'await claim.settle(record);',
+        "if ((await claim.settle(record, tried)) === 'lost') return 'lost';",
+        'await claim.settle(record, tried);',
       ),
     ],
   },
@@ -40,6 +45,35 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E6',
     edits: [
       inEngine('claim.ts', "(record.state === 'pending' || record.state === 'in_doubt')", 'true'),
+    ],
+  },
+  {
+    name: 'an answer on the straight way goes out before its record is durable',
+    breaks: 'E2',
+    edits: [
+      inEngine(
+        'straight-run.ts',
+        'if (claim.startSettle(settling.record, this)) return;',
+        'if (claim.startSettle(settling.record, { succeeded() {}, failed() {} })) {\n        this.#settled(claim, settling, { won: true, revision: 0 });\n        return;\n      }',
+      ),
+    ],
+  },
+  {
+    name: 'a settlement that lost on the straight way counts',
+    breaks: 'E3',
+    edits: [
+      inEngine('straight-run.ts', 'if (result.won) this.#conclude', 'if (result) this.#conclude'),
+    ],
+  },
+  {
+    name: 'a settlement whose reply was lost on the straight way is given up',
+    breaks: 'E2',
+    edits: [
+      inEngine(
+        'straight-run.ts',
+        'this.#settleAfter(this.#claim, this.#settling!, () => Promise.reject(error));',
+        'this.#conclude(settled(this.#parts, this.#claim, this.#settling!));',
+      ),
     ],
   },
   {
@@ -60,7 +94,7 @@ export const WRITES: readonly Mutant[] = [
       inEngine(
         'attempt.ts',
         'return executed(claim, settlement, false, null);',
-        'return executed(claim, settlement, false, answer);',
+        'return executed(claim, settlement, false, settling.answer);',
       ),
     ],
   },

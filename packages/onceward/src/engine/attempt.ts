@@ -13,6 +13,7 @@ import {
   type SettledRecord,
   type Step,
 } from './record.ts';
+import type { SwapResult } from './record-store.ts';
 import { keepMsOf, settleRecord } from './transitions.ts';
 
 /** A result for the caller, and the answer to remember, if there is one. */
@@ -23,6 +24,14 @@ export interface Ended {
 
 /** A settlement that has an answer to keep. */
 type Answered = Extract<Settlement, { readonly outcome: Outcome }>;
+
+/** A settlement on its way into the store. */
+export interface Settling {
+  readonly settlement: Answered;
+  readonly outcome: Outcome;
+  readonly record: SettledRecord;
+  readonly answer: NearAnswer;
+}
 
 /** Throw this from an effect that cannot tell whether it happened: the record goes in doubt. */
 export class OutcomeUnknown extends Error {
@@ -39,20 +48,38 @@ export async function runClaimed(
   effect: Effect,
   claim: Claim,
 ): Promise<Ended | 'lost'> {
-  if (operation.signal?.aborted || !claim.isFresh) {
+  if (mustStandStill(operation, claim)) {
     const stopped = await standStill(parts, operation, claim);
     if (stopped !== null) return stopped;
   }
-  claim.startHeartbeat();
-  parts.world.crashPoint?.('before-effect');
+  const running = startEffect(parts, operation, effect, claim);
   let settlement: Settlement;
   try {
-    settlement = await effect(new RunningAttempt(parts, operation, claim));
+    settlement = await running;
   } catch (error) {
     return afterThrow(parts, operation, claim, error);
   }
   parts.world.crashPoint?.('after-effect');
   return await settle(parts, operation, claim, settlement);
+}
+
+export function mustStandStill(operation: Operation, claim: Claim): boolean {
+  return operation.signal?.aborted || !claim.isFresh;
+}
+
+export function startEffect(
+  parts: EngineParts,
+  operation: Operation,
+  effect: Effect,
+  claim: Claim,
+): Promise<Settlement> {
+  claim.startHeartbeat();
+  parts.world.crashPoint?.('before-effect');
+  try {
+    return Promise.resolve(effect(new RunningAttempt(parts, operation, claim)));
+  } catch (error) {
+    return Promise.reject(error);
+  }
 }
 
 /** The last look before the effect: is the caller still there, is the claim still ours? */
@@ -92,7 +119,7 @@ async function renewStale(operation: Operation, claim: Claim): Promise<'lost' | 
   );
 }
 
-function settle(
+export function settle(
   parts: EngineParts,
   operation: Operation,
   claim: Claim,
@@ -101,11 +128,39 @@ function settle(
   if (settlement.as === 'released' || settlement.as === 'in_doubt') {
     return settleWithout(parts, claim, settlement);
   }
+  const settling = settlingOf(parts, operation, claim, settlement);
+  return settling === null
+    ? settlePacked(parts, operation, claim, settlement)
+    : writeSettled(parts, operation, claim, settling);
+}
+
+/** What is to be written of an answer that is kept as it is. `null`: it is to be packed first. */
+export function settlingOf(
+  parts: EngineParts,
+  operation: Operation,
+  claim: Claim,
+  settlement: Answered,
+): Settling | null {
   const { maxOutcomeBytes, packAboveBytes } = operation.policy;
   const outcome = retained(settlement.outcome, maxOutcomeBytes);
-  return outcome.bytes.length > packAboveBytes
-    ? settlePacked(parts, operation, claim, settlement, outcome)
-    : writeSettled(parts, operation, claim, settlement, outcome, plainOutcome(outcome));
+  if (outcome.bytes.length > packAboveBytes) return null;
+  return prepareSettling(parts, operation, claim, settlement, outcome, plainOutcome(outcome));
+}
+
+function prepareSettling(
+  parts: EngineParts,
+  operation: Operation,
+  claim: Claim,
+  settlement: Answered,
+  outcome: Outcome,
+  kept: KeptOutcome,
+): Settling {
+  const keepMs = keepMsOf(operation.policy, settlement.as);
+  const now = settlingNow(parts);
+  const record = settleRecord(claim.record, claim.fence, settlement.as, kept, keepMs, now);
+  const answer = new NearAnswer(record, outcome);
+  parts.world.crashPoint?.('before-settle');
+  return { settlement, outcome, record, answer };
 }
 
 async function settleWithout(
@@ -126,36 +181,40 @@ async function settlePacked(
   operation: Operation,
   claim: Claim,
   settlement: Answered,
-  outcome: Outcome,
 ): Promise<Ended | 'lost'> {
+  const { outcome } = settlement;
   const packed = await packOutcome(parts, outcome, operation.policy.packAboveBytes);
-  return writeSettled(parts, operation, claim, settlement, outcome, packed);
+  const settling = prepareSettling(parts, operation, claim, settlement, outcome, packed);
+  return writeSettled(parts, operation, claim, settling);
 }
 
-async function writeSettled(
+/** `tried`: how a first try at it ended. */
+export async function writeSettled(
   parts: EngineParts,
   operation: Operation,
   claim: Claim,
-  settlement: Answered,
-  outcome: Outcome,
-  kept: KeptOutcome,
+  settling: Settling,
+  tried: (() => Promise<SwapResult>) | null = null,
 ): Promise<Ended | 'lost'> {
-  const keepMs = keepMsOf(operation.policy, settlement.as);
-  const now = settlingNow(parts);
-  const record = settleRecord(claim.record, claim.fence, settlement.as, kept, keepMs, now);
-  const answer = new NearAnswer(record, outcome);
-  parts.world.crashPoint?.('before-settle');
+  const { settlement, outcome, record } = settling;
   try {
-    if ((await claim.settle(record)) === 'lost') return 'lost';
+    if ((await claim.settle(record, tried)) === 'lost') return 'lost';
   } catch (error) {
     if (error instanceof OncewardError && error.code === 'ONCE_TOO_LARGE') {
       if (outcome === GONE) throw error;
-      return writeSettled(parts, operation, claim, settlement, GONE, GONE);
+      const less = prepareSettling(parts, operation, claim, settlement, GONE, GONE);
+      return writeSettled(parts, operation, claim, less);
     }
     // The effect happened and its caller shall have the answer; the record is written when the store is back.
     settleLater(parts, claim, record);
     return executed(claim, settlement, false, null);
   }
+  return settled(parts, claim, settling);
+}
+
+/** It is in the store. */
+export function settled(parts: EngineParts, claim: Claim, settling: Settling): Ended {
+  const { settlement, record, answer } = settling;
   parts.world.crashPoint?.('after-settle');
   const { id, attempt } = claim;
   parts.observe({ type: 'settled', id, state: record.state, attempt });
@@ -182,7 +241,7 @@ function settleLater(parts: EngineParts, claim: Claim, record: SettledRecord): v
   if (!taken) parts.observe({ type: 'late_settle_dropped', id });
 }
 
-async function afterThrow(
+export async function afterThrow(
   parts: EngineParts,
   operation: Operation,
   claim: Claim,

@@ -1,7 +1,14 @@
 import { isReleased } from './decide.ts';
 import { OncewardError, StoreError } from './errors.ts';
 import type { StorePhase } from './events.ts';
-import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
+import {
+  callStore,
+  type EngineParts,
+  prepare,
+  startSwap,
+  swapRecord,
+  understand,
+} from './parts.ts';
 import type { Policy } from './policy.ts';
 import type {
   DoubtReason,
@@ -12,7 +19,7 @@ import type {
   SettledRecord,
   Step,
 } from './record.ts';
-import type { NextRecord, StoredRecord } from './record-store.ts';
+import type { NextRecord, StoredRecord, SwapResult, SwapWaiter } from './record-store.ts';
 import type { Due } from './timer-lines.ts';
 import { doubtRecord, releaseRecord, renewRecord } from './transitions.ts';
 
@@ -21,6 +28,9 @@ export type WriteResult =
   | 'written'
   /** Someone else owns the record now; this attempt may write no more. */
   | 'lost';
+
+/** How a swap ended that was made before. */
+type Tried = () => Promise<SwapResult>;
 
 /**
  * One attempt's hold on a record. Every write goes through `#write`, one at a time, and carries the revision
@@ -111,9 +121,19 @@ export class Claim {
     );
   }
 
-  settle(next: SettledRecord): Promise<WriteResult> {
+  /** `tried`: how a first try at it ended. */
+  settle(next: SettledRecord, tried: Tried | null = null): Promise<WriteResult> {
     this.end();
-    return this.#enqueue(() => this.#write('settle', () => next));
+    return this.#enqueue(() => this.#write('settle', () => next, tried));
+  }
+
+  /** Begins to settle where nothing was written since the claim, and nothing is. `false`: call `settle`. */
+  startSettle(next: SettledRecord, waiter: SwapWaiter): boolean {
+    if (this.#queue !== null || this.#lost) return false;
+    this.end();
+    const { id, fence } = this;
+    startSwap(this.#parts, 'settle', this.#policy, id, fence, prepare(id, next), waiter);
+    return true;
   }
 
   /** Gives the claim back. Steps that were made durable are kept for the next attempt. */
@@ -159,8 +179,10 @@ export class Claim {
   async #write(
     phase: StorePhase,
     make: (held: PendingRecord) => OperationRecord | null,
+    tried: Tried | null = null,
   ): Promise<WriteResult> {
-    if (this.lost) return 'lost';
+    // A step that outlives its effect must not bring a settled record back.
+    if (this.lost || (phase === 'renew' && this.#ended)) return 'lost';
     const parts = this.#parts;
     for (let tries = 0; tries < 4; tries += 1) {
       const record = make(this.#record);
@@ -168,7 +190,10 @@ export class Claim {
       let found: StoredRecord | null;
       try {
         const { id } = this;
-        const result = await swapRecord(parts, phase, this.#policy, id, this.#revision, next);
+        const first = tries === 0 ? tried : null;
+        const result = await (first === null
+          ? swapRecord(parts, phase, this.#policy, id, this.#revision, next)
+          : first());
         if (result.won) return this.#wrote(record, result.revision);
         found = result.current;
       } catch (error) {

@@ -1,344 +1,90 @@
-import { answerOf, refuse, replay } from './answer.ts';
-import { type Ended, runClaimed } from './attempt.ts';
-import { Claim } from './claim.ts';
-import { type Current, type Decision, decide, isHeldBy } from './decide.ts';
-import { OncewardError, type StoreError } from './errors.ts';
+import { refuse, replay } from './answer.ts';
+import { budgetLeft, RETRY_SOON, refuseInProgress, tellWaited } from './approach.ts';
+import { OncewardError } from './errors.ts';
 import { checkOperation } from './input.ts';
-import { NearAnswer, type Run, type RunEnd } from './near-tier.ts';
+import { NearAnswer, type Run } from './near-tier.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
-import {
-  callStore,
-  type EngineParts,
-  prepare,
-  retentionNow,
-  swapRecord,
-  understand,
-} from './parts.ts';
-import { askProbe } from './probe.ts';
-import type { PendingRecord } from './record.ts';
-import type { SwapResult } from './record-store.ts';
-import { claimRecord, doubtRecord, fenceOf, releaseRecord } from './transitions.ts';
+import { type EngineParts, retentionNow } from './parts.ts';
+import { StraightRun } from './straight-run.ts';
 import type { DurationMs } from './units.ts';
-import { waitForChange, waitForRun } from './wait.ts';
-
-/** A second is long enough not to storm, and most operations are done by then. */
-const RETRY_SOON = { retryAfterMs: 1_000 };
+import { waitForRun } from './wait.ts';
 
 /**
  * Runs the effect of an operation once, whoever asks and how often.
  *
  *   near tier      a settled answer is given again; a run of this process is waited for
  *   claim          one swap against nothing: the winner runs, a loser sees what is there
- *   decide         replay, wait, take over, put in doubt, or refuse
+ *   decide         replay, wait, take over, put in doubt, or refuse: `approach.ts`
  *   run            heartbeat, effect, settle: `attempt.ts`
  *
- * After every await the claim is a belief; the next swap finds out whether it is still true.
+ * `straight-run.ts` leads from one to the next. After every wait the claim is a belief; the next swap finds out
+ * whether it is still true.
  */
-export async function executeOnce(
+export function executeOnce(
   parts: EngineParts,
   operation: Operation,
   effect: Effect,
 ): Promise<Execution> {
-  checkOperation(operation);
-  if (operation.effect.kind === 'transaction') {
-    throw new OncewardError(
-      'ONCE_INVALID_CONFIG',
-      'effect.kind is "transaction"; call executeWithin with the function that opens it',
-    );
+  try {
+    checkOperation(operation);
+    if (operation.effect.kind === 'transaction') {
+      throw new OncewardError(
+        'ONCE_INVALID_CONFIG',
+        'effect.kind is "transaction"; call executeWithin with the function that opens it',
+      );
+    }
+  } catch (error) {
+    return Promise.reject(error);
   }
   const arrivedAt = parts.world.elapsed();
-  for (;;) {
-    const near = parts.near.find(operation.id, retentionNow(parts));
-    if (near instanceof NearAnswer) return answerFromNear(parts, operation, near);
-
-    if (near?.fingerprint === operation.fingerprint) {
-      const left = budgetLeft(parts, operation, arrivedAt);
-      const end = left > 0 ? await waitForRun(parts, near, left) : 'timed_out';
-      if (end === 'timed_out') return refuseInProgress(parts, operation, arrivedAt);
-      tellWaited(parts, operation, arrivedAt);
-      if (end === null) continue;
-      if (end instanceof NearAnswer) return answerFromNear(parts, operation, end);
-      if (operation.policy.onStoreDown === 'refuse') return end;
-      continue;
-    }
-    if (near?.claimed) return refuse(parts, operation.id, 'mismatch');
-
-    const run = parts.near.begin(operation.id, operation.fingerprint);
-    if (run === null) return refuse(parts, operation.id, 'over_quota', RETRY_SOON);
-    // This arrival speaks for its process: whatever it learns, the arrivals behind it learn too.
-    let end: RunEnd = null;
-    try {
-      const { execution, answer } = await approach(parts, operation, effect, run, arrivedAt);
-      if (operation.remember !== false) end = answer;
-      if (execution.kind === 'refused' && execution.reason === 'store_unavailable') end = execution;
-      return execution;
-    } finally {
-      parts.near.end(run, end);
-    }
-  }
+  const near = parts.near.find(operation.id, retentionNow(parts));
+  return near === undefined
+    ? lead(parts, operation, effect, arrivedAt)
+    : join(parts, operation, effect, arrivedAt, near);
 }
 
-/** Claims, or follows what it finds, until there is a result. */
-async function approach(
+/** Something is known of the operation here. */
+async function join(
   parts: EngineParts,
   operation: Operation,
   effect: Effect,
-  run: Run,
   arrivedAt: DurationMs,
-): Promise<Ended> {
-  const visit: Visit = { arrivedAt, probed: false, ran: false };
-  // The guess that is right most often: nothing is there, or what this caller has placed is.
-  let decision: Decision | { readonly kind: 'look' } = {
-    kind: 'claim',
-    expected: operation.placed?.revision ?? null,
-    attempt: 1,
-    steps: operation.placed?.steps ?? [],
-  };
-  for (;;) {
-    let found: Found;
-    try {
-      found = await follow(parts, operation, decision, visit);
-    } catch (error) {
-      if (visit.ran && isStoreError(error)) {
-        // Taken over, and the winner's answer is out of reach: this arrival must not run again, protected or not.
-        const details = { ...RETRY_SOON, cause: error };
-        return bare(refuse(parts, operation.id, 'fence_lost', details));
-      }
-      return storeFailed(parts, operation, effect, error);
+  first: NearAnswer | Run,
+): Promise<Execution> {
+  let near: NearAnswer | Run | undefined = first;
+  while (near !== undefined) {
+    if (near instanceof NearAnswer) return answerFromNear(parts, operation, near);
+    if (near.fingerprint !== operation.fingerprint) {
+      if (near.claimed) return refuse(parts, operation.id, 'mismatch');
+      break;
     }
-    if (found instanceof Claim) {
-      run.claimed = true;
-      visit.ran = true;
-      const ended = await runClaimed(parts, operation, effect, found);
-      if (ended !== 'lost') return ended;
-      // Taken over while it ran: the winner's answer is the only one there is.
-      decision = { kind: 'look' };
-      continue;
-    }
-    if (found !== null && 'execution' in found) return found;
-    decision = decide(found, operation, operation.policy, parts.time());
+    const left = budgetLeft(parts, operation, arrivedAt);
+    const end = left > 0 ? await waitForRun(parts, near, left) : 'timed_out';
+    if (end === 'timed_out') return refuseInProgress(parts, operation, arrivedAt);
+    tellWaited(parts, operation, arrivedAt);
+    if (end instanceof NearAnswer) return answerFromNear(parts, operation, end);
+    if (end !== null && operation.policy.onStoreDown === 'refuse') return end;
+    near = parts.near.find(operation.id, retentionNow(parts));
   }
+  return lead(parts, operation, effect, arrivedAt);
 }
 
-/** What one arrival has been through. */
-interface Visit {
-  readonly arrivedAt: DurationMs;
-  probed: boolean;
-  ran: boolean;
-}
-
-type Found = Claim | Current | Ended | null;
-
-/** Carries out one decision: a claim, a result, or what is to be decided upon next. */
-function follow(
-  parts: EngineParts,
-  operation: Operation,
-  decision: Decision | { readonly kind: 'look' },
-  visit: Visit,
-): Found | Promise<Found> {
-  switch (decision.kind) {
-    case 'claim':
-      // An effect is never run twice for one arrival.
-      if (visit.ran) return bare(refuse(parts, operation.id, 'fence_lost', RETRY_SOON));
-      return claim(parts, operation, decision);
-    case 'replay':
-      return giveAgain(parts, operation, decision, visit);
-    case 'wait':
-      return waitAndRead(parts, operation, decision, visit);
-    case 'look':
-      return read(parts, operation);
-    case 'doubt':
-      return recordDoubt(parts, operation, decision);
-    case 'refuse':
-      if (decision.reason === 'mismatch') return bare(refuse(parts, operation.id, 'mismatch'));
-      if (decision.reason === 'in_progress') {
-        return bare(refuseInProgress(parts, operation, visit.arrivedAt));
-      }
-      if (operation.probe === undefined || visit.probed) {
-        return bare(refuse(parts, operation.id, 'in_doubt'));
-      }
-      visit.probed = true;
-      return askProbe(parts, operation, operation.probe, decision);
-  }
-}
-
-async function giveAgain(
-  parts: EngineParts,
-  operation: Operation,
-  { record }: Extract<Decision, { kind: 'replay' }>,
-  { arrivedAt }: Visit,
-): Promise<Ended> {
-  const answer = await answerOf(parts, record);
-  if (answer === null) return bare(refuse(parts, operation.id, 'in_doubt'));
-  tellWaited(parts, operation, arrivedAt);
-  return { execution: replay(parts, operation.id, answer, false), answer };
-}
-
-async function waitAndRead(
-  parts: EngineParts,
-  operation: Operation,
-  decision: Extract<Decision, { kind: 'wait' }>,
-  { arrivedAt }: Visit,
-): Promise<Found> {
-  const left = budgetLeft(parts, operation, arrivedAt);
-  if (left <= 0) return bare(refuseInProgress(parts, operation, arrivedAt));
-  await waitForChange(parts, operation, decision, left);
-  return read(parts, operation);
-}
-
-/** The claim, or what is there instead. A lost reply is settled by looking whose record it is. */
-async function claim(
-  parts: EngineParts,
-  operation: Operation,
-  decision: Extract<Decision, { kind: 'claim' }>,
-): Promise<Claim | Current | null> {
-  const { id, policy } = operation;
-  const { attempt, steps } = decision;
-  const record = claimRecord(operation, parts.nextOwner(), attempt, steps, parts.world.now());
-  const claimedAt = parts.world.elapsed();
-  const next = prepare(id, record);
-  parts.world.crashPoint?.('before-claim');
-  let result: SwapResult;
-  try {
-    result = await swapRecord(parts, 'claim', policy, id, decision.expected, next);
-  } catch (error) {
-    if ((error as StoreError).applied === 'no') throw error;
-    const found = await readAfterLostReply(parts, operation, record, claimedAt, error);
-    // Ours, and still ours alone: somebody may have doubted it already, and somebody else answered that.
-    if (!isHeldBy(found, record.owner)) return found;
-    result = { won: true, revision: found.revision };
-  }
-  parts.world.crashPoint?.('after-claim');
-  if (!result.won) {
-    const current = understand(parts, id, result.current);
-    // A driver that sends again after a lost connection is told that it lost: against itself.
-    if (!isHeldBy(current, record.owner)) return current;
-    result = { won: true, revision: current.revision };
-  }
-  parts.observe({ type: 'claimed', id, attempt: record.attempt });
-  return new Claim(parts, policy, id, record, result.revision, claimedAt);
-}
-
-/** A reply that was lost early leaves time to look; a call that ran out of time does not. */
-async function readAfterLostReply(
-  parts: EngineParts,
-  operation: Operation,
-  record: PendingRecord,
-  claimedAt: DurationMs,
-  error: unknown,
-): Promise<Current | null> {
-  const spent = parts.world.elapsed() - claimedAt;
-  try {
-    if (spent >= operation.policy.storeTimeoutMs / 2) throw error;
-    const found = await read(parts, operation);
-    // Nothing there proves nothing: the claim may still be on its way.
-    if (found === null) throw error;
-    return found;
-  } catch {
-    abandon(parts, operation, record);
-    throw error;
-  }
-}
-
-/**
- * The caller is about to be told that the store did not answer, so the effect will not run. Should the claim have
- * reached the store all the same, it is taken back in the background, lest it block the key until it lapses.
- */
-function abandon(parts: EngineParts, operation: Operation, record: PendingRecord): void {
-  const { id, policy } = operation;
-  parts.late.add(async () => {
-    const current = await read(parts, operation);
-    if (!isHeldBy(current, record.owner)) return true;
-    parts.world.crashPoint?.('before-release');
-    const released = releaseRecord(record, current.revision);
-    const next = released === null ? null : prepare(id, released);
-    const result = await swapRecord(parts, 'release', policy, id, current.revision, next);
-    return result.won;
-  });
-}
-
-async function recordDoubt(
-  parts: EngineParts,
-  operation: Operation,
-  decision: Extract<Decision, { kind: 'doubt' }>,
-): Promise<Current | null> {
-  const { id, policy } = operation;
-  const now = parts.world.now();
-  const record = doubtRecord(
-    decision.record,
-    fenceOf(decision.record, decision.revision),
-    'lease_lapsed',
-    now,
-  );
-  const next = prepare(id, record);
-  const result = await swapRecord(parts, 'doubt', policy, id, decision.revision, next);
-  parts.world.crashPoint?.('after-doubt');
-  if (!result.won) return understand(parts, id, result.current);
-  parts.observe({ type: 'in_doubt', id, reason: record.reason });
-  return { revision: result.revision, record, orphaned: false };
-}
-
-async function read(parts: EngineParts, operation: Operation): Promise<Current | null> {
-  const stored = await callStore(parts, 'read', operation.policy, () =>
-    parts.store.read(operation.id),
-  );
-  return understand(parts, operation.id, stored);
-}
-
-/** Nothing is known of the record. Refuse, or run unprotected where the route chose that. */
-async function storeFailed(
+/** This arrival speaks for its process: whatever it learns, the arrivals behind it learn too. */
+function lead(
   parts: EngineParts,
   operation: Operation,
   effect: Effect,
-  error: unknown,
-): Promise<Ended> {
-  if (!isStoreError(error)) throw error;
-  if (operation.policy.onStoreDown === 'refuse') {
-    const details = { ...RETRY_SOON, cause: error };
-    return bare(refuse(parts, operation.id, 'store_unavailable', details));
+  arrivedAt: DurationMs,
+): Promise<Execution> {
+  const run = parts.near.begin(operation.id, operation.fingerprint);
+  if (run === null) {
+    return Promise.resolve(refuse(parts, operation.id, 'over_quota', RETRY_SOON));
   }
-  if (operation.signal?.aborted) return bare(refuse(parts, operation.id, 'deadline'));
-  parts.observe({ type: 'unprotected', id: operation.id });
-  const settlement = await effect({
-    id: operation.id,
-    number: 1,
-    fence: 0,
-    signal: new AbortController().signal,
-    downstreamKey: parts.downstreamKey(operation.id),
-    step: (_name, work) => work(),
-  });
-  return bare({ kind: 'executed', settlement, attempt: 1, fence: 0, recorded: false });
-}
-
-function isStoreError(error: unknown): boolean {
-  return error instanceof OncewardError && error.code.startsWith('ONCE_STORE_');
+  return StraightRun.start(parts, operation, effect, run, arrivedAt);
 }
 
 function answerFromNear(parts: EngineParts, operation: Operation, answer: NearAnswer): Execution {
   return answer.fingerprint === operation.fingerprint
     ? replay(parts, operation.id, answer, true)
     : refuse(parts, operation.id, 'mismatch');
-}
-
-function refuseInProgress(
-  parts: EngineParts,
-  operation: Operation,
-  arrivedAt: DurationMs,
-): Execution {
-  const waitedMs = parts.world.elapsed() - arrivedAt;
-  parts.observe({ type: 'in_progress', id: operation.id, waitedMs });
-  return { kind: 'refused', reason: 'in_progress', retry: 'same_key', ...RETRY_SOON };
-}
-
-function budgetLeft(parts: EngineParts, operation: Operation, arrivedAt: DurationMs): DurationMs {
-  return operation.policy.waitMs - (parts.world.elapsed() - arrivedAt);
-}
-
-function tellWaited(parts: EngineParts, operation: Operation, arrivedAt: DurationMs): void {
-  const waitedMs = parts.world.elapsed() - arrivedAt;
-  if (waitedMs > 0) parts.observe({ type: 'waited', id: operation.id, waitedMs });
-}
-
-function bare(execution: Execution): Ended {
-  return { execution, answer: null };
 }

@@ -8,7 +8,13 @@ import type { Policy } from './policy.ts';
 import type { OperationId, OperationRecord, Revision } from './record.ts';
 import { dueAt } from './record.ts';
 import { decodeRecord, encodeRecord } from './record-codec.ts';
-import type { NextRecord, RecordStore, StoredRecord, SwapResult } from './record-store.ts';
+import type {
+  NextRecord,
+  RecordStore,
+  StoredRecord,
+  SwapResult,
+  SwapWaiter,
+} from './record-store.ts';
 import type { Due, TimerLines } from './timer-lines.ts';
 import type { DurationMs, EpochMs } from './units.ts';
 import type { World } from './world.ts';
@@ -69,74 +75,91 @@ export function swapRecord(
   id: OperationId,
   expected: Revision | null,
   next: NextRecord | null,
-): SwapResult | Promise<SwapResult> {
+): Promise<SwapResult> {
+  return callStore(parts, phase, policy, () => parts.store.swap(id, expected, next));
+}
+
+/** The same, told to a waiter; that may be before this returns. */
+export function startSwap(
+  parts: EngineParts,
+  phase: StorePhase,
+  policy: Pick<Policy, 'storeTimeoutMs'>,
+  id: OperationId,
+  expected: Revision | null,
+  next: NextRecord | null,
+  waiter: SwapWaiter,
+): void {
   const { store } = parts;
-  if (store.swapNow === undefined) {
-    return callStore(parts, phase, policy, () => store.swap(id, expected, next));
-  }
-  try {
-    return store.swapNow(id, expected, next);
-  } catch (error) {
-    parts.observe({ type: 'store_error', phase, error });
-    throw error;
-  }
+  const call = new BoundCall<SwapResult>(parts, phase, waiter);
+  if (store.swapFor === undefined) call.await(store.swap(id, expected, next));
+  else store.swapFor(id, expected, next, call);
+  call.bound(policy.storeTimeoutMs);
 }
 
 /**
- * Every call to the store goes through here: bounded in time, and its failures told. A call that runs out of time
- * has an unknown outcome.
+ * Every call to the store goes through here or `startSwap`: bounded in time, and its failures told. A call that runs
+ * out of time has an unknown outcome.
  */
 export function callStore<T>(
   parts: EngineParts,
   phase: StorePhase,
   policy: Pick<Policy, 'storeTimeoutMs'>,
-  call: () => Promise<T>,
+  make: () => Promise<T>,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    const bound = new BoundCall(parts, phase, policy.storeTimeoutMs, resolve, reject);
-    call().then(
-      (value) => bound.succeed(value),
-      (error) => bound.fail(error),
-    );
+    const call = new BoundCall<T>(parts, phase, { succeeded: resolve, failed: reject });
+    call.await(make());
+    call.bound(policy.storeTimeoutMs);
   });
 }
 
+interface Waiter<T> {
+  succeeded(value: T): void;
+  failed(error: unknown): void;
+}
+
 /** A call to the store that somebody waits for, until it answers or its time is up. */
-class BoundCall<T> {
+class BoundCall<T> implements Waiter<T> {
   readonly #parts: EngineParts;
   readonly #phase: StorePhase;
-  readonly #resolve: (value: T) => void;
-  readonly #reject: (error: unknown) => void;
-  readonly #due: Due;
+  #waiter: Waiter<T> | null;
+  #due: Due | null = null;
 
-  constructor(
-    parts: EngineParts,
-    phase: StorePhase,
-    ms: DurationMs,
-    resolve: (value: T) => void,
-    reject: (error: unknown) => void,
-  ) {
+  constructor(parts: EngineParts, phase: StorePhase, waiter: Waiter<T>) {
     this.#parts = parts;
     this.#phase = phase;
-    this.#resolve = resolve;
-    this.#reject = reject;
-    this.#due = parts.timers.start(ms, () => this.#tell(late(ms)));
+    this.#waiter = waiter;
   }
 
-  succeed(value: T): void {
-    this.#due.call = null;
-    this.#resolve(value);
+  await(answer: Promise<T>): void {
+    answer.then(
+      (value) => this.succeeded(value),
+      (error) => this.failed(error),
+    );
   }
 
-  fail(error: unknown): void {
-    if (this.#due.call === null) return;
-    this.#due.call = null;
-    this.#tell(error);
+  bound(ms: DurationMs): void {
+    if (this.#waiter === null) return;
+    this.#due = this.#parts.timers.start(ms, () => this.failed(late(ms)));
   }
 
-  #tell(error: unknown): void {
+  succeeded(value: T): void {
+    this.#end()?.succeeded(value);
+  }
+
+  failed(error: unknown): void {
+    const waiter = this.#end();
+    if (waiter === null) return;
     this.#parts.observe({ type: 'store_error', phase: this.#phase, error });
-    this.#reject(error);
+    waiter.failed(error);
+  }
+
+  /** The waiter, the first time. Nothing is held on to: what stays in a queue would keep the whole request alive. */
+  #end(): Waiter<T> | null {
+    const waiter = this.#waiter;
+    this.#waiter = null;
+    if (this.#due !== null) this.#due.call = null;
+    return waiter;
   }
 }
 

@@ -92,6 +92,25 @@ describe('steps', () => {
     expect(done).toMatchObject({ kind: 'executed', attempt: 2 });
   });
 
+  it('[E14] [E2] a step that outlives its effect does not bring the settled record back', async () => {
+    const { engine, store } = setUp();
+    let finish = () => {};
+    let straggling: Promise<unknown> = Promise.resolve();
+    const done = await engine.execute(operation, async (attempt) => {
+      await attempt.step('charge', async () => 1);
+      const slow = new Promise<void>((resolve) => {
+        finish = resolve;
+      });
+      straggling = attempt.step('mail', () => slow);
+      return committed('charged');
+    });
+    expect(done).toMatchObject({ kind: 'executed', recorded: true });
+    const settled = await store.read(id);
+    finish();
+    await expect(straggling).rejects.toMatchObject({ code: 'ONCE_FENCE_LOST' });
+    expect(await store.read(id)).toEqual(settled);
+  });
+
   it('[E14] refuses the steps of another request under the same key', async () => {
     const { engine } = setUp();
     const failing = engine.execute(operation, async (attempt) => {

@@ -58,8 +58,10 @@ const FAULTY: Readonly<Record<string, { readonly law: StoreLaw; readonly change:
     }),
   },
   'claims at once whatever is there': {
-    law: 'swap-now',
-    change: () => ({ swapNow: () => ({ won: true, revision: 1 }) }),
+    law: 'swap-for',
+    change: () => ({
+      swapFor: (_id, _expected, _next, waiter) => waiter.succeeded({ won: true, revision: 1 }),
+    }),
   },
   'cuts what is too large': {
     law: 'too-large',

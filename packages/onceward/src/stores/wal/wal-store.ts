@@ -10,6 +10,7 @@ import type {
   StoredRecord,
   StoreTraits,
   SwapResult,
+  SwapWaiter,
 } from '../../engine/record-store.ts';
 import type { EpochMs } from '../../engine/units.ts';
 import type { Damage, SegmentLog } from '../../segment-log/index.ts';
@@ -116,24 +117,36 @@ export class WalStore implements RecordStore {
   }
 
   swap(id: OperationId, expected: Revision | null, next: NextRecord | null): Promise<SwapResult> {
+    return new Promise((resolve, reject) => {
+      this.swapFor(id, expected, next, { succeeded: resolve, failed: reject });
+    });
+  }
+
+  swapFor(
+    id: OperationId,
+    expected: Revision | null,
+    next: NextRecord | null,
+    waiter: SwapWaiter,
+  ): void {
     try {
       this.#assertOpen();
       assertFits(next, this.traits);
       this.#table.id.load(id);
       const row = this.#find(null);
-      if (row < 0) {
-        if (expected !== null) return Promise.resolve({ won: false, current: null });
-        return this.#write(-1, id, next);
-      }
-      const { index } = this.#table;
       // A revision belongs to one record of one id for ever, so that a match needs no look at the stored id.
-      if (!index.hasFlag(row, BUSY) && index.revision(row) === expected) {
-        return this.#write(row, id, next);
+      if (row < 0 ? expected === null : this.#isFree(row, expected)) {
+        this.#write(row, id, next, waiter);
+        return;
+      }
+      if (row < 0) {
+        waiter.succeeded({ won: false, current: null });
+        return;
       }
     } catch (error) {
-      return Promise.reject(error);
+      waiter.failed(error);
+      return;
     }
-    return this.#contend(id, expected, next);
+    this.#contend(id, expected, next, waiter).catch((error) => waiter.failed(error));
   }
 
   /** In one batch of the log, which a crash leaves whole or not at all. */
@@ -155,13 +168,11 @@ export class WalStore implements RecordStore {
       const last = records.length - 1;
       records.forEach(({ id, next }, i) => {
         this.#table.id.load(id);
-        const flight = this.#putFlight(-1, id, next);
-        flight.reject = reject;
-        flight.resolve = (result) => {
+        const succeeded = (result: SwapResult) => {
           if (result.won) revisions.push(result.revision);
           if (i === last) resolve(revisions);
         };
-        this.#log.append(flight, i < last);
+        this.#log.append(this.#putFlight(-1, id, next, { succeeded, failed: reject }), i < last);
       });
     });
   }
@@ -239,7 +250,8 @@ export class WalStore implements RecordStore {
     id: OperationId,
     expected: Revision | null,
     next: NextRecord | null,
-  ): Promise<SwapResult> {
+    waiter: SwapWaiter,
+  ): Promise<void> {
     const { index } = this.#table;
     const others: Others = new Map();
     for (;;) {
@@ -248,7 +260,9 @@ export class WalStore implements RecordStore {
       this.#table.id.load(id);
       const row = this.#find(others);
       if (row < 0) {
-        return expected === null ? this.#write(-1, id, next) : { won: false, current: null };
+        if (expected === null) this.#write(-1, id, next, waiter);
+        else waiter.succeeded({ won: false, current: null });
+        return;
       }
       const flight = this.#flights.get(row);
       if (flight?.concerns(id)) {
@@ -256,31 +270,38 @@ export class WalStore implements RecordStore {
       } else if (flight && index.state(row) === UNBORN) {
         others.set(row, index.revision(row));
       } else if (!flight && index.revision(row) === expected) {
-        return this.#write(row, id, next);
+        this.#write(row, id, next, waiter);
+        return;
       } else {
         const current = await this.#readAs(row, id, others);
-        if (current) return { won: false, current };
+        if (current) {
+          waiter.succeeded({ won: false, current });
+          return;
+        }
       }
     }
   }
 
+  #isFree(row: number, expected: Revision | null): boolean {
+    const { index } = this.#table;
+    return !index.hasFlag(row, BUSY) && index.revision(row) === expected;
+  }
+
   /** Everything from looking the row up to here happens in one turn: nobody can have come in between. */
-  #write(row: number, id: OperationId, next: NextRecord | null): Promise<SwapResult> {
+  #write(row: number, id: OperationId, next: NextRecord | null, waiter: SwapWaiter): void {
     if (next === null) {
-      const forgotten = this.#forget(row < 0 ? [] : [row], id);
-      return forgotten.then((revision) => ({ won: true, revision }));
+      this.#forget(row < 0 ? [] : [row], id).then(
+        (revision) => waiter.succeeded({ won: true, revision }),
+        (error) => waiter.failed(error),
+      );
+      return;
     }
     this.#log.assertWritable();
-    const flight = this.#putFlight(row, id, next);
-    return new Promise((resolve, reject) => {
-      flight.resolve = resolve;
-      flight.reject = reject;
-      this.#log.append(flight);
-    });
+    this.#log.append(this.#putFlight(row, id, next, waiter));
   }
 
   /** The id must be the one that is loaded, and the flight be appended before another is. */
-  #putFlight(row: number, id: OperationId, next: NextRecord): PutFlight {
+  #putFlight(row: number, id: OperationId, next: NextRecord, waiter: SwapWaiter): PutFlight {
     const { index, id: loaded } = this.#table;
     const previous = row < 0 ? 0 : index.revision(row);
     const target =
@@ -296,6 +317,7 @@ export class WalStore implements RecordStore {
       next.dueAt ?? Infinity,
       previous,
       next.bytes,
+      waiter,
     );
   }
 
