@@ -23,9 +23,9 @@ export const ANSWERS: readonly Mutant[] = [
     breaks: 'E3',
     edits: [
       inEngine(
-        'execute-once.ts',
-        'return answer.fingerprint === operation.fingerprint\n',
-        'return true\n',
+        'near-tier.ts',
+        "if (this.#answers.fingerprintAt(slot) !== fingerprint) return 'mismatch';",
+        '',
       ),
     ],
   },
@@ -36,7 +36,7 @@ export const ANSWERS: readonly Mutant[] = [
       inEngine('execute-once.ts', 'near.fingerprint !== operation.fingerprint', 'false'),
       inEngine(
         'execute-once.ts',
-        'return answerFromNear(parts, operation, end);',
+        'return answerOfRun(parts, operation, end);',
         'return replay(parts, operation.id, end, true);',
       ),
     ],
@@ -44,17 +44,14 @@ export const ANSWERS: readonly Mutant[] = [
   {
     name: 'the near tier answers what has expired',
     breaks: 'E8',
-    edits: [inEngine('near-tier.ts', 'if (found.ends <= now - this.#epoch!) {', 'if (false) {')],
+    edits: [inEngine('answer-table.ts', 'if (this.#ends[slot]! <= now) {', 'if (false) {')],
   },
   {
     name: 'the near tier ignores the scope',
     breaks: 'E9',
     edits: [
-      inEngine(
-        'near-tier.ts',
-        'const found = this.#scopes.get(id.scope)?.get(id.key);\n    if (found === undefined',
-        'const found = this.#scopes.get(id.scope)?.get(id.key) ?? [...this.#scopes.values()].find((keys) => keys.get(id.key) instanceof NearAnswer)?.get(id.key);\n    if (found === undefined',
-      ),
+      inEngine('answer-table.ts', ' && this.#owners[slot] === scope', ''),
+      inEngine('answer-table.ts', 'salt: this.#lastSalt, answers', 'salt: 0, answers'),
     ],
   },
   {

@@ -2,7 +2,7 @@ import { refuse, replay } from './answer.ts';
 import { budgetLeft, RETRY_SOON, refuseInProgress, tellWaited } from './approach.ts';
 import { OncewardError } from './errors.ts';
 import { checkOperation } from './input.ts';
-import { NearAnswer, type Run } from './near-tier.ts';
+import { NearAnswer, type NearTier } from './near-tier.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
 import { type EngineParts, retentionNow } from './parts.ts';
 import { StraightRun } from './straight-run.ts';
@@ -37,7 +37,7 @@ export function executeOnce(
     return Promise.reject(error);
   }
   const arrivedAt = parts.world.elapsed();
-  const near = parts.near.find(operation.id, retentionNow(parts));
+  const near = parts.near.find(operation.id, operation.fingerprint, retentionNow(parts));
   return near === undefined
     ? lead(parts, operation, effect, arrivedAt)
     : join(parts, operation, effect, arrivedAt, near);
@@ -49,11 +49,12 @@ async function join(
   operation: Operation,
   effect: Effect,
   arrivedAt: DurationMs,
-  first: NearAnswer | Run,
+  first: ReturnType<NearTier['find']>,
 ): Promise<Execution> {
-  let near: NearAnswer | Run | undefined = first;
+  let near = first;
   while (near !== undefined) {
-    if (near instanceof NearAnswer) return answerFromNear(parts, operation, near);
+    if (near === 'mismatch') return refuse(parts, operation.id, 'mismatch');
+    if (near instanceof NearAnswer) return replay(parts, operation.id, near, true);
     if (near.fingerprint !== operation.fingerprint) {
       if (near.claimed) return refuse(parts, operation.id, 'mismatch');
       break;
@@ -62,9 +63,9 @@ async function join(
     const end = left > 0 ? await waitForRun(parts, near, left) : 'timed_out';
     if (end === 'timed_out') return refuseInProgress(parts, operation, arrivedAt);
     tellWaited(parts, operation, arrivedAt);
-    if (end instanceof NearAnswer) return answerFromNear(parts, operation, end);
+    if (end instanceof NearAnswer) return answerOfRun(parts, operation, end);
     if (end !== null && operation.policy.onStoreDown === 'refuse') return end;
-    near = parts.near.find(operation.id, retentionNow(parts));
+    near = parts.near.find(operation.id, operation.fingerprint, retentionNow(parts));
   }
   return lead(parts, operation, effect, arrivedAt);
 }
@@ -83,7 +84,8 @@ function lead(
   return StraightRun.start(parts, operation, effect, run, arrivedAt);
 }
 
-function answerFromNear(parts: EngineParts, operation: Operation, answer: NearAnswer): Execution {
+/** The run was for this request; what it found in the store may be for another. */
+function answerOfRun(parts: EngineParts, operation: Operation, answer: NearAnswer): Execution {
   return answer.fingerprint === operation.fingerprint
     ? replay(parts, operation.id, answer, true)
     : refuse(parts, operation.id, 'mismatch');

@@ -19,9 +19,13 @@ describe('near tier', () => {
   it('[E8] remembers at most maxEntries answers and evicts the one unused for longest', () => {
     const near = new NearTier({ maxEntries: 3 });
     for (const key of ['a', 'b', 'c']) near.remember(id(key), answer());
-    near.answer(id('a'), 0);
+    near.find(id('a'), 'f', 0);
     near.remember(id('d'), answer());
-    expect(['a', 'b', 'c', 'd'].filter((key) => near.answer(id(key), 0))).toEqual(['a', 'c', 'd']);
+    expect(['a', 'b', 'c', 'd'].filter((key) => near.find(id(key), 'f', 0))).toEqual([
+      'a',
+      'c',
+      'd',
+    ]);
     expect(near.size).toMatchObject({ answers: 3, evictions: 1 });
   });
 
@@ -36,15 +40,15 @@ describe('near tier', () => {
     const near = new NearTier({ maxBytes: 100_000 });
     near.remember(id('small'), answer());
     near.remember(id('large'), answer(90_000));
-    expect(near.answer(id('small'), 0)).toBeDefined();
-    expect(near.answer(id('large'), 0)).toBeUndefined();
+    expect(near.find(id('small'), 'f', 0)).toBeDefined();
+    expect(near.find(id('large'), 'f', 0)).toBeUndefined();
   });
 
   it('[E8] forgets an answer when its retention ends', () => {
     const near = new NearTier();
     near.remember(id('a'), answer(10, 500));
-    expect(near.answer(id('a'), 499)).toBeDefined();
-    expect(near.answer(id('a'), 500)).toBeUndefined();
+    expect(near.find(id('a'), 'f', 499)).toBeDefined();
+    expect(near.find(id('a'), 'f', 500)).toBeUndefined();
     expect(near.size).toMatchObject({ answers: 0, bytes: 0 });
   });
 
@@ -54,7 +58,7 @@ describe('near tier', () => {
     near.begin(id('b'), 'f');
     expect(near.begin(id('c'), 'f')).toBeNull();
     for (let i = 0; i < 10; i += 1) near.remember(id(`k${i}`), answer());
-    expect(near.find(id('a'), 0)).toBe(first);
+    expect(near.find(id('a'), 'f', 0)).toBe(first);
     near.end(first, null);
     expect(near.begin(id('c'), 'f')).not.toBeNull();
   });
@@ -64,12 +68,12 @@ describe('near tier', () => {
     const run = near.begin(id('a'), 'f')!;
     const woken: unknown[] = [];
     run.whenEnded((end) => woken.push(end));
-    (near.find(id('a'), 0) as Run).whenEnded((end) => woken.push(end));
+    (near.find(id('a'), 'f', 0) as Run).whenEnded((end) => woken.push(end));
     const given = answer();
     near.end(run, given);
     run.whenEnded((end) => woken.push(end));
     expect(woken).toEqual([given, given, given]);
-    expect(near.find(id('a'), 0)).toBe(given);
+    expect(near.find(id('a'), 'f', 0)).toBe(given);
   });
 
   it('[E8] leaves the place to a run that began later', () => {
@@ -78,9 +82,9 @@ describe('near tier', () => {
     const second = near.begin(id('a'), 'g')!;
     near.end(first, answer());
     near.remember(id('a'), answer());
-    expect(near.find(id('a'), 0)).toBe(second);
+    expect(near.find(id('a'), 'f', 0)).toBe(second);
     near.end(second, null);
-    expect(near.find(id('a'), 0)).toBeUndefined();
+    expect(near.find(id('a'), 'f', 0)).toBeUndefined();
     expect(near.size).toMatchObject({ answers: 0, bytes: 0, running: 0 });
   });
 
@@ -113,7 +117,7 @@ describe('near tier', () => {
           break;
         }
         default:
-          expect(near.find(one, 0)).toBe(known.get(name));
+          expect(near.find(one, 'f', 0)).toBe(known.get(name));
       }
       expect(near.size.answers).toBe(known.size);
     }
@@ -122,10 +126,34 @@ describe('near tier', () => {
     expect(near.size).toMatchObject({ bytes, running: 0, evictions: 0 });
   });
 
+  it('[E3] [E8] tells an answer to another request from the one that is asked for', () => {
+    const near = new NearTier();
+    near.remember(id('a'), answer());
+    expect(near.find(id('a'), 'g', 0)).toBe('mismatch');
+    expect(near.find(id('a'), 'f', 0)).toBeInstanceOf(NearAnswer);
+  });
+
+  it('[E8] grows to its bound, and stays there whatever comes and goes', () => {
+    const near = new NearTier({ maxEntries: 5_000 }, 'secret');
+    for (let i = 0; i < 20_000; i += 1) {
+      near.remember(id(`key ${i}`, `scope ${i % 7}`), answer(10, i % 3 === 0 ? 1 : 1_000));
+      if (i % 2 === 0) near.find(id(`key ${i - 2_000}`, `scope ${(i - 2_000) % 7}`), 'f', 1);
+      if (i % 5 === 0) near.forget(id(`key ${i - 50}`, `scope ${(i - 50) % 7}`));
+    }
+    expect(near.size.answers).toBeLessThanOrEqual(5_000);
+    expect(near.size.bytes).toBe(near.size.answers * (256 + 10));
+    let found = 0;
+    for (let i = 0; i < 20_000; i += 1) {
+      const known = near.find(id(`key ${i}`, `scope ${i % 7}`), 'f', 0);
+      if (known instanceof NearAnswer) found += 1;
+    }
+    expect(found).toBe(near.size.answers);
+  });
+
   it('[E9] keeps scopes apart', () => {
     const near = new NearTier();
     near.remember({ scope: 'a', key: 'bc' }, answer());
-    expect(near.answer({ scope: 'ab', key: 'c' }, 0)).toBeUndefined();
-    expect(near.answer({ scope: 'b', key: 'bc' }, 0)).toBeUndefined();
+    expect(near.find({ scope: 'ab', key: 'c' }, 'f', 0)).toBeUndefined();
+    expect(near.find({ scope: 'b', key: 'bc' }, 'f', 0)).toBeUndefined();
   });
 });

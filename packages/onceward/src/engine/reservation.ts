@@ -1,7 +1,7 @@
 import { answerOf, packOutcome } from './answer.ts';
 import { decide, isHeldBy, isReleased, type Time } from './decide.ts';
 import { checkOutcome } from './input.ts';
-import type { NearAnswer } from './near-tier.ts';
+import { NearAnswer } from './near-tier.ts';
 import type { Operation } from './operation.ts';
 import {
   callStore,
@@ -79,9 +79,9 @@ async function claimOrLearn(
   arrivedAt: DurationMs,
 ): Promise<ReserveResult> {
   const { id, policy } = operation;
-  const known = parts.near.answer(id, earlier(parts.time()));
-  if (known !== undefined) {
-    if (known.fingerprint !== operation.fingerprint) return { decision: 'mismatch' };
+  const known = parts.near.find(id, operation.fingerprint, earlier(parts.time()));
+  if (known === 'mismatch') return { decision: 'mismatch' };
+  if (known instanceof NearAnswer) {
     known.replays += 1;
     parts.observe({ type: 'replayed', id, near: true });
     return replayed(known);

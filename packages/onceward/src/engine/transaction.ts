@@ -33,11 +33,9 @@ export async function executeInTransaction<Tx>(
   effect: TransactionEffect<Tx>,
 ): Promise<Execution> {
   const { id } = operation;
-  const known = parts.near.answer(id, retentionNow(parts));
-  if (known !== undefined) {
-    if (known.fingerprint !== operation.fingerprint) return refuse(parts, id, 'mismatch');
-    return replay(parts, id, known, true);
-  }
+  const known = parts.near.find(id, operation.fingerprint, retentionNow(parts));
+  if (known === 'mismatch') return refuse(parts, id, 'mismatch');
+  if (known instanceof NearAnswer) return replay(parts, id, known, true);
   const owner = parts.nextOwner();
   let done: Done | null = null;
   try {
