@@ -270,16 +270,18 @@ class GuardedRun<Request> {
     this.#exchange = exchange;
   }
 
-  async start(attempt: Attempt, transaction: unknown): Promise<Settlement> {
+  start(attempt: Attempt, transaction: unknown): Promise<Settlement> {
     if (this.#exchange.hasLeft()) {
       this.left = true;
-      return { as: 'released' };
+      return Promise.resolve({ as: 'released' });
     }
     this.hasBegun = true;
     const { facts, key } = this.#admission;
     const context = new IdempotencyContext(key, attempt, transaction);
     facts.attach?.(facts.request, context);
-    this.captured = await this.#exchange.run(context);
-    return settlementOf(this.#settings, this.captured, context);
+    return this.#exchange.run(context).then((captured) => {
+      this.captured = captured;
+      return settlementOf(this.#settings, captured, context);
+    });
   }
 }

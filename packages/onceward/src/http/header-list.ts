@@ -19,8 +19,9 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** Headers that belong to one exchange: credentials, cookies, clocks, and what a replay says itself. */
+/** Those, and headers of one exchange: credentials, cookies, clocks, and what a replay says itself. */
 const NOT_REPLAYED = new Set([
+  ...HOP_BY_HOP,
   'date',
   'set-cookie',
   'set-cookie2',
@@ -46,12 +47,13 @@ export function isHopByHop(name: string, connection: string | undefined): boolea
 
 /** What of an answer's headers is kept to be sent again. */
 export function replayableHeaders(headers: HeaderList): string[] {
-  const connection = findHeader(headers, 'connection');
   const kept: string[] = [];
+  let connection: string | undefined;
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!.toLowerCase();
-    if (NOT_REPLAYED.has(name) || isHopByHop(name, connection)) continue;
-    kept.push(name, headers[i + 1]!);
+    if (name === 'connection') connection ??= headers[i + 1];
+    if (!NOT_REPLAYED.has(name)) kept.push(name, headers[i + 1]!);
   }
-  return kept;
+  if (connection === undefined) return kept;
+  return kept.filter((_, i) => !isHopByHop(kept[i - (i % 2)]!, connection));
 }

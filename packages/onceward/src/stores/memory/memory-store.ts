@@ -222,9 +222,17 @@ function copyOf(record: Kept | undefined): StoredRecord | null {
   return record ? { revision: record.revision, bytes: bytesOf(record.bytes) } : null;
 }
 
+/** Records that come one after the other are mostly cut from one piece of memory. */
+let piece: Buffer = Buffer.from(new ArrayBuffer(0));
+const LARGEST_PIECE = 65_536;
+
 /** Latin-1 has a character for every byte. */
-function textOf(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
+function textOf({ buffer, byteOffset, length }: Uint8Array): string {
+  if (buffer.byteLength > LARGEST_PIECE) {
+    return Buffer.from(buffer, byteOffset, length).toString('latin1');
+  }
+  if (piece.buffer !== buffer) piece = Buffer.from(buffer);
+  return piece.toString('latin1', byteOffset, byteOffset + length);
 }
 
 function bytesOf(text: string): Uint8Array {
