@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { fingerprint } from './fingerprint.ts';
+import { fingerprint, fingerprintHead } from './fingerprint.ts';
 
 const base = {
   request: { id: 1 },
@@ -16,7 +16,9 @@ function print(
   scope = 'ada',
   rule: Parameters<typeof fingerprint<typeof base.request>>[0] = 'raw',
 ): string {
-  const result = fingerprint(rule, { ...base, ...changes }, scope, Buffer.from(body as string));
+  const facts = { ...base, ...changes };
+  const head = fingerprintHead(facts.method, facts.route, facts.target, scope);
+  const result = fingerprint(rule, facts, head, Buffer.from(body as string));
   if (!result.ok) throw new Error(result.reason);
   return result.value;
 }
@@ -60,7 +62,8 @@ it('[H13] canonical JSON is for JSON only', () => {
   expect(print({ contentType: 'application/vnd.x+json' }, spaced, 'ada', 'canonical')).toBe(
     print({ contentType: 'application/vnd.x+json' }, '{"a":1}', 'ada', 'canonical'),
   );
-  const result = fingerprint('canonical', base, 'ada', Buffer.from('{"a":1,"a":2}'));
+  const head = fingerprintHead('POST', '/orders', '/orders', 'ada');
+  const result = fingerprint('canonical', base, head, Buffer.from('{"a":1,"a":2}'));
   expect(result).toMatchObject({ ok: false });
 });
 

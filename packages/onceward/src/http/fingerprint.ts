@@ -19,13 +19,13 @@ const joined = Buffer.allocUnsafeSlow(64 * 1024);
 const WIDEST_UNIT = 3;
 
 /**
- * SHA-256 over method, route, target, scope and body, each with its length before it, so that no two requests
- * run into the same bytes.
+ * SHA-256 over method, route, target, scope (the head) and body, each with its length before it, so that no two
+ * requests run into the same bytes.
  */
 export function fingerprint<Request>(
   rule: FingerprintRule<Request>,
-  facts: RequestFacts<Request>,
-  scope: string,
+  facts: Pick<RequestFacts<Request>, 'request' | 'contentType'>,
+  head: Uint8Array,
   body: Uint8Array,
 ): Fingerprint {
   let asked: string | Uint8Array = body;
@@ -36,22 +36,35 @@ export function fingerprint<Request>(
     if (!canonical.ok) return canonical;
     asked = canonical.text;
   }
-  const { method, route, target } = facts;
-  const head =
-    `${method.length}:${method},${route.length}:${route},` +
-    `${target.length}:${target},${scope.length}:${scope},`;
   return { ok: true, value: digest(head, asked) };
 }
 
-function digest(head: string, asked: string | Uint8Array): string {
-  if (asked.length === 0) return hash('sha256', head, 'base64url');
-  if (typeof asked === 'string') return hash('sha256', head + asked, 'base64url');
-  if (head.length * WIDEST_UNIT + asked.length > joined.length) {
+export function fingerprintHead(
+  method: string,
+  route: string,
+  target: string,
+  scope: string,
+): Uint8Array {
+  return Buffer.from(
+    `${method.length}:${method},${route.length}:${route},` +
+      `${target.length}:${target},${scope.length}:${scope},`,
+  );
+}
+
+function digest(head: Uint8Array, asked: string | Uint8Array): string {
+  const most = typeof asked === 'string' ? asked.length * WIDEST_UNIT : asked.length;
+  if (head.length + most > joined.length) {
     return createHash('sha256').update(head).update(asked).digest('base64url');
   }
-  const headLength = joined.write(head, 0);
-  joined.set(asked, headLength);
-  return hash('sha256', joined.subarray(0, headLength + asked.length), 'base64url');
+  joined.set(head);
+  let end = head.length;
+  if (typeof asked === 'string') {
+    end += joined.write(asked, end);
+  } else {
+    joined.set(asked, end);
+    end += asked.length;
+  }
+  return hash('sha256', joined.subarray(0, end), 'base64url');
 }
 
 function isJson(contentType: string | undefined): boolean {

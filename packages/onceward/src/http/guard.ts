@@ -169,8 +169,9 @@ export class HttpGuard<Request> {
   ): Operation | HttpAnswer {
     const { settings } = this;
     const { facts, key, principal } = admission;
-    const scope = prefix + this.#scopes.compose(principal, facts.method, facts.route);
-    const print = fingerprint(settings.fingerprint, facts, scope, body);
+    const composed = this.#scopes.compose(principal, facts.method, facts.route);
+    const scope = prefix + composed.scope;
+    const print = fingerprint(settings.fingerprint, facts, composed.headOf(facts.target), body);
     if (!print.ok) {
       const event = 'idempotency_request_refused';
       return this.#refuse(admission, 'body-not-canonical', event, print.reason);

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { LIMITS } from '../engine/input.ts';
+import { fingerprintHead } from './fingerprint.ts';
 import { composeScope, ScopeMemory } from './scope.ts';
 import { isExcluded, isSampled } from './selection.ts';
 
@@ -36,11 +37,27 @@ it('[E9] a remembered scope is the one that would be composed, however many ther
   for (const round of [1, 2]) {
     for (let i = 0; i < 10_050; i += 1) {
       const [method, route] = [i % 3 === round ? 'PUT' : 'POST', `/r${i % 7}`];
-      const scope = memory.compose(`p${i}`, method, route);
+      const { scope } = memory.compose(`p${i}`, method, route);
       if (scope !== composeScope(`p${i}`, method, route)) throw new Error(`${i} has ${scope}`);
     }
   }
   expect(() => memory.compose(undefined, 'POST', '/r1')).toThrow('scopeFrom gave no scope');
+});
+
+it('[H13] the head of a fingerprint is that of its own target, whichever came before', () => {
+  const composed = new ScopeMemory().compose('ada', 'POST', '/orders');
+  for (const target of [
+    '/orders',
+    '/orders?a',
+    '/orders',
+    `/orders?${'x'.repeat(5_000)}`,
+    '/orders',
+  ]) {
+    const head = Buffer.from(composed.headOf(target)).toString();
+    expect(head).toBe(
+      Buffer.from(fingerprintHead('POST', '/orders', target, composed.scope)).toString(),
+    );
+  }
 });
 
 it('[E9] names that differ in half a character only are told apart', () => {

@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto';
 import { OncewardError } from '../engine/errors.ts';
 import { LIMITS } from '../engine/input.ts';
+import { NO_BYTES } from './answer.ts';
+import { fingerprintHead } from './fingerprint.ts';
 
 const PRINTABLE = /^[\x20-\x7e]*$/;
 /** Letters and what ids are mostly made of: nothing that would have to be escaped. */
@@ -25,10 +27,32 @@ export function composeScope(principal: unknown, method: string, route: string):
 
 /** Principals remembered for all routes together. */
 const REMEMBERED = 10_000;
+/** The longest target that is remembered with one of them. */
+const LONGEST_REMEMBERED = 256;
 
-interface Composed {
+/** What requests of one principal to one route have in common. */
+export class ComposedScope {
   readonly method: string;
+  readonly route: string;
   readonly scope: string;
+  #target: string | null = null;
+  #head: Uint8Array = NO_BYTES;
+
+  constructor(method: string, route: string, scope: string) {
+    this.method = method;
+    this.route = route;
+    this.scope = scope;
+  }
+
+  /** The head of the fingerprint. The target is mostly that of the request before. */
+  headOf(target: string): Uint8Array {
+    if (this.#target === target) return this.#head;
+    const head = fingerprintHead(this.method, this.route, target, this.scope);
+    if (target.length > LONGEST_REMEMBERED) return head;
+    this.#target = target;
+    this.#head = head;
+    return head;
+  }
 }
 
 /**
@@ -36,23 +60,23 @@ interface Composed {
  * was made anew, and the engine and its store look a scope up several times for each request.
  */
 export class ScopeMemory {
-  readonly #routes = new Map<string, Map<string, Composed>>();
+  readonly #routes = new Map<string, Map<string, ComposedScope>>();
   #count = 0;
 
-  compose(principal: unknown, method: string, route: string): string {
+  compose(principal: unknown, method: string, route: string): ComposedScope {
     const known = this.#routes.get(route)?.get(principal as string);
-    if (known?.method === method) return known.scope;
-    const scope = composeScope(principal, method, route);
-    if (known === undefined) this.#remember(principal as string, route, { method, scope });
-    return scope;
+    if (known?.method === method) return known;
+    const composed = new ComposedScope(method, route, composeScope(principal, method, route));
+    if (known === undefined) this.#remember(principal as string, route, composed);
+    return composed;
   }
 
-  #remember(principal: string, route: string, composed: Composed): void {
+  #remember(principal: string, route: string, composed: ComposedScope): void {
     if (this.#count === REMEMBERED) {
       this.#routes.clear();
       this.#count = 0;
     }
-    const principals = this.#routes.get(route) ?? new Map<string, Composed>();
+    const principals = this.#routes.get(route) ?? new Map<string, ComposedScope>();
     this.#routes.set(route, principals.set(principal, composed));
     this.#count += 1;
   }
