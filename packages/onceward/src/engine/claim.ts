@@ -5,6 +5,7 @@ import {
   callStore,
   type EngineParts,
   prepare,
+  type SwapWaiter,
   startSwap,
   swapRecord,
   understand,
@@ -19,7 +20,7 @@ import type {
   SettledRecord,
   Step,
 } from './record.ts';
-import type { NextRecord, StoredRecord, SwapResult, SwapWaiter } from './record-store.ts';
+import type { NextRecord, StoredRecord, SwapResult } from './record-store.ts';
 import type { Due } from './timer-lines.ts';
 import { doubtRecord, releaseRecord, renewRecord } from './transitions.ts';
 

@@ -8,13 +8,7 @@ import type { Policy } from './policy.ts';
 import type { OperationId, OperationRecord, Revision } from './record.ts';
 import { dueAt } from './record.ts';
 import { decodeRecord, encodeRecord } from './record-codec.ts';
-import type {
-  NextRecord,
-  RecordStore,
-  StoredRecord,
-  SwapResult,
-  SwapWaiter,
-} from './record-store.ts';
+import type { NextRecord, RecordStore, StoredRecord, SwapResult } from './record-store.ts';
 import type { Due, TimerLines } from './timer-lines.ts';
 import type { DurationMs, EpochMs } from './units.ts';
 import type { World } from './world.ts';
@@ -79,7 +73,13 @@ export function swapRecord(
   return callStore(parts, phase, policy, () => parts.store.swap(id, expected, next));
 }
 
-/** The same, told to a waiter; that may be before this returns. */
+/** Is told once how a swap ended. */
+export interface SwapWaiter {
+  succeeded(result: SwapResult): void;
+  failed(error: unknown): void;
+}
+
+/** The same, told to a waiter: at once where nothing has to be waited for, and always in its own async context. */
 export function startSwap(
   parts: EngineParts,
   phase: StorePhase,
@@ -91,9 +91,19 @@ export function startSwap(
 ): void {
   const { store } = parts;
   const call = new BoundCall<SwapResult>(parts, phase, waiter);
-  if (store.swapFor === undefined) call.await(store.swap(id, expected, next));
-  else store.swapFor(id, expected, next, call);
-  call.bound(policy.storeTimeoutMs);
+  if (store.swapNow === undefined) {
+    call.await(store.swap(id, expected, next));
+    call.bound(policy.storeTimeoutMs);
+    return;
+  }
+  let result: SwapResult;
+  try {
+    result = store.swapNow(id, expected, next);
+  } catch (error) {
+    call.failed(error);
+    return;
+  }
+  call.succeeded(result);
 }
 
 /**
@@ -139,7 +149,6 @@ class BoundCall<T> implements Waiter<T> {
   }
 
   bound(ms: DurationMs): void {
-    if (this.#waiter === null) return;
     this.#due = this.#parts.timers.start(ms, () => this.failed(late(ms)));
   }
 

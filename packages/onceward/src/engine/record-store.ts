@@ -23,16 +23,8 @@ export interface RecordStore {
    */
   swap(id: OperationId, expected: Revision | null, next: NextRecord | null): Promise<SwapResult>;
 
-  /**
-   * The same, told to a waiter, and at once where nothing has to be waited for. For stores in the process, to which a
-   * promise would be a good part of the cost. Absent: `swap` is called.
-   */
-  swapFor?(
-    id: OperationId,
-    expected: Revision | null,
-    next: NextRecord | null,
-    waiter: SwapWaiter,
-  ): void;
+  /** The same without a wait, for stores that need none. Absent: the store is elsewhere, or on a disk. */
+  swapNow?(id: OperationId, expected: Revision | null, next: NextRecord | null): SwapResult;
 
   /**
    * Stores records of different ids where nothing is stored yet: all of them or none, whatever dies meanwhile. Gives
@@ -97,12 +89,6 @@ export interface InsertedRecord {
 export type SwapResult =
   | { readonly won: true; readonly revision: Revision }
   | { readonly won: false; readonly current: StoredRecord | null };
-
-/** Is told once how a swap ended. */
-export interface SwapWaiter {
-  succeeded(result: SwapResult): void;
-  failed(error: unknown): void;
-}
 
 export interface ScanQuery {
   readonly states?: readonly RecordState[];

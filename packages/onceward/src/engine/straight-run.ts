@@ -21,8 +21,8 @@ import {
 import { Claim } from './claim.ts';
 import type { Run } from './near-tier.ts';
 import type { Effect, Execution, Operation, Settlement } from './operation.ts';
-import { type EngineParts, startSwap } from './parts.ts';
-import type { SwapResult, SwapWaiter } from './record-store.ts';
+import { type EngineParts, type SwapWaiter, startSwap } from './parts.ts';
+import type { SwapResult } from './record-store.ts';
 import type { DurationMs } from './units.ts';
 
 /**

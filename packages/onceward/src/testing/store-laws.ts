@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import type { OperationId, Revision } from '../engine/record.ts';
-import type { NextRecord, ScanQuery, SwapResult } from '../engine/record-store.ts';
+import type { ScanQuery } from '../engine/record-store.ts';
 import { MIB } from '../engine/units.ts';
 import { checkConcurrentHistories, checkSequentialHistories } from './store-histories.ts';
 import { DoesNotConcern, type Law, type OpenedStore } from './store-law.ts';
@@ -51,9 +51,9 @@ export const STORE_LAWS = {
     title: '[E1] insertAll stores all records or none, and of many with one id in common one wins',
     check: insertAll,
   },
-  'swap-for': {
-    title: '[E1] a swap that is told to a waiter is the same swap, with the same refusals',
-    check: swapFor,
+  'swap-now': {
+    title: '[E1] a swap without a wait is the same swap, with the same refusals',
+    check: swapNow,
   },
   'changed-wakes': {
     title: '[E4] changed settles when the record changes, or at once',
@@ -315,37 +315,25 @@ async function insertAll({ store, reopen }: OpenedStore): Promise<void> {
   expect(await textAt(again, { scope: 'all', key: `own ${winner}` })).toBe(kept);
 }
 
-async function swapFor({ store }: OpenedStore): Promise<void> {
-  if (!store.swapFor) throw new DoesNotConcern('the store tells promises only');
-  const swap = (id: OperationId, expected: Revision | null, next: NextRecord | null) =>
-    new Promise<SwapResult>((succeeded, failed) => {
-      store.swapFor!(id, expected, next, { succeeded, failed });
-    });
-  const id = { scope: 'for', key: 'k' };
-  const first = await win(swap(id, null, record('first')));
-  expect(await swap(id, null, record('late'))).toMatchObject({
-    won: false,
-    current: { revision: first },
-  });
-  const never = first + 1_000_000;
-  expect(await swap({ ...id, key: 'none' }, never, record('lost'))).toEqual({
-    won: false,
-    current: null,
-  });
-  const rivals = await Promise.all(
-    Array.from({ length: 8 }, (_, i) => swap(id, first, record(`rival ${i}`))),
-  );
-  const winner = rivals.findIndex(({ won }) => won);
-  expect(rivals.filter(({ won }) => won)).toHaveLength(1);
-  expect(await textAt(store, id)).toBe(`rival ${winner}`);
-  const second = await win(store.swap(id, (await store.read(id))!.revision, record('second')));
+async function swapNow({ store }: OpenedStore): Promise<void> {
+  if (!store.swapNow) throw new DoesNotConcern('the store has to be waited for');
+  const id = { scope: 'now', key: 'k' };
+  const first = store.swapNow(id, null, record('first'));
+  if (!first.won) throw new Error('a swap against nothing must win where nothing is');
+  const lost = store.swapNow(id, null, record('late'));
+  expect(lost).toMatchObject({ won: false, current: { revision: first.revision } });
+  const second = await win(store.swap(id, first.revision, record('second')));
+  expect(second).toBeGreaterThan(first.revision);
+  expect(await textAt(store, id)).toBe('second');
   const large = record(new Uint8Array(store.traits.maxRecordBytes + 1));
-  const refusal = { code: 'ONCE_TOO_LARGE', applied: 'no' };
-  await expect(swap(id, second, large)).rejects.toMatchObject(refusal);
-  expect((await swap(id, second, null)).won).toBe(true);
+  const tooLarge = expect.objectContaining({ code: 'ONCE_TOO_LARGE', applied: 'no' });
+  expect(() => store.swapNow!(id, second, large)).toThrow(tooLarge);
+  expect(store.swapNow(id, second, null).won).toBe(true);
   expect(await store.read(id)).toBeNull();
   await store.close();
-  await expect(swap(id, null, record('closed'))).rejects.toMatchObject({ applied: 'no' });
+  expect(() => store.swapNow!(id, null, record('closed'))).toThrow(
+    expect.objectContaining({ applied: 'no' }),
+  );
 }
 
 async function changedWakes({ store }: OpenedStore): Promise<void> {

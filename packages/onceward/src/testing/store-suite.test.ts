@@ -58,10 +58,8 @@ const FAULTY: Readonly<Record<string, { readonly law: StoreLaw; readonly change:
     }),
   },
   'claims at once whatever is there': {
-    law: 'swap-for',
-    change: () => ({
-      swapFor: (_id, _expected, _next, waiter) => waiter.succeeded({ won: true, revision: 1 }),
-    }),
+    law: 'swap-now',
+    change: () => ({ swapNow: () => ({ won: true, revision: 1 }) }),
   },
   'cuts what is too large': {
     law: 'too-large',

@@ -9,7 +9,6 @@ import type {
   StoreCount,
   StoredRecord,
   SwapResult,
-  SwapWaiter,
 } from '../../engine/record-store.ts';
 import { type EpochMs, MIB } from '../../engine/units.ts';
 import { assertFits } from '../record-size.ts';
@@ -66,26 +65,10 @@ class MemoryStore implements RecordStore {
     expected: Revision | null,
     next: NextRecord | null,
   ): Promise<SwapResult> {
-    return this.#swap(id, expected, next);
+    return this.swapNow(id, expected, next);
   }
 
-  swapFor(
-    id: OperationId,
-    expected: Revision | null,
-    next: NextRecord | null,
-    waiter: SwapWaiter,
-  ): void {
-    let result: SwapResult;
-    try {
-      result = this.#swap(id, expected, next);
-    } catch (error) {
-      waiter.failed(error);
-      return;
-    }
-    waiter.succeeded(result);
-  }
-
-  #swap(id: OperationId, expected: Revision | null, next: NextRecord | null): SwapResult {
+  swapNow(id: OperationId, expected: Revision | null, next: NextRecord | null): SwapResult {
     this.#assertOpen();
     assertFits(next, this.traits);
     const current = this.#find(id);

@@ -10,7 +10,6 @@ import type {
   StoredRecord,
   StoreTraits,
   SwapResult,
-  SwapWaiter,
 } from '../../engine/record-store.ts';
 import type { EpochMs } from '../../engine/units.ts';
 import type { Damage, SegmentLog } from '../../segment-log/index.ts';
@@ -117,36 +116,24 @@ export class WalStore implements RecordStore {
   }
 
   swap(id: OperationId, expected: Revision | null, next: NextRecord | null): Promise<SwapResult> {
-    return new Promise((resolve, reject) => {
-      this.swapFor(id, expected, next, { succeeded: resolve, failed: reject });
-    });
-  }
-
-  swapFor(
-    id: OperationId,
-    expected: Revision | null,
-    next: NextRecord | null,
-    waiter: SwapWaiter,
-  ): void {
     try {
       this.#assertOpen();
       assertFits(next, this.traits);
       this.#table.id.load(id);
       const row = this.#find(null);
-      // A revision belongs to one record of one id for ever, so that a match needs no look at the stored id.
-      if (row < 0 ? expected === null : this.#isFree(row, expected)) {
-        this.#write(row, id, next, waiter);
-        return;
-      }
       if (row < 0) {
-        waiter.succeeded({ won: false, current: null });
-        return;
+        if (expected !== null) return Promise.resolve({ won: false, current: null });
+        return this.#write(-1, id, next);
+      }
+      const { index } = this.#table;
+      // A revision belongs to one record of one id for ever, so that a match needs no look at the stored id.
+      if (!index.hasFlag(row, BUSY) && index.revision(row) === expected) {
+        return this.#write(row, id, next);
       }
     } catch (error) {
-      waiter.failed(error);
-      return;
+      return Promise.reject(error);
     }
-    this.#contend(id, expected, next, waiter).catch((error) => waiter.failed(error));
+    return this.#contend(id, expected, next);
   }
 
   /** In one batch of the log, which a crash leaves whole or not at all. */
@@ -168,11 +155,13 @@ export class WalStore implements RecordStore {
       const last = records.length - 1;
       records.forEach(({ id, next }, i) => {
         this.#table.id.load(id);
-        const succeeded = (result: SwapResult) => {
+        const flight = this.#putFlight(-1, id, next);
+        flight.reject = reject;
+        flight.resolve = (result) => {
           if (result.won) revisions.push(result.revision);
           if (i === last) resolve(revisions);
         };
-        this.#log.append(this.#putFlight(-1, id, next, { succeeded, failed: reject }), i < last);
+        this.#log.append(flight, i < last);
       });
     });
   }
@@ -250,8 +239,7 @@ export class WalStore implements RecordStore {
     id: OperationId,
     expected: Revision | null,
     next: NextRecord | null,
-    waiter: SwapWaiter,
-  ): Promise<void> {
+  ): Promise<SwapResult> {
     const { index } = this.#table;
     const others: Others = new Map();
     for (;;) {
@@ -260,9 +248,7 @@ export class WalStore implements RecordStore {
       this.#table.id.load(id);
       const row = this.#find(others);
       if (row < 0) {
-        if (expected === null) this.#write(-1, id, next, waiter);
-        else waiter.succeeded({ won: false, current: null });
-        return;
+        return expected === null ? this.#write(-1, id, next) : { won: false, current: null };
       }
       const flight = this.#flights.get(row);
       if (flight?.concerns(id)) {
@@ -270,38 +256,31 @@ export class WalStore implements RecordStore {
       } else if (flight && index.state(row) === UNBORN) {
         others.set(row, index.revision(row));
       } else if (!flight && index.revision(row) === expected) {
-        this.#write(row, id, next, waiter);
-        return;
+        return this.#write(row, id, next);
       } else {
         const current = await this.#readAs(row, id, others);
-        if (current) {
-          waiter.succeeded({ won: false, current });
-          return;
-        }
+        if (current) return { won: false, current };
       }
     }
   }
 
-  #isFree(row: number, expected: Revision | null): boolean {
-    const { index } = this.#table;
-    return !index.hasFlag(row, BUSY) && index.revision(row) === expected;
-  }
-
   /** Everything from looking the row up to here happens in one turn: nobody can have come in between. */
-  #write(row: number, id: OperationId, next: NextRecord | null, waiter: SwapWaiter): void {
+  #write(row: number, id: OperationId, next: NextRecord | null): Promise<SwapResult> {
     if (next === null) {
-      this.#forget(row < 0 ? [] : [row], id).then(
-        (revision) => waiter.succeeded({ won: true, revision }),
-        (error) => waiter.failed(error),
-      );
-      return;
+      const forgotten = this.#forget(row < 0 ? [] : [row], id);
+      return forgotten.then((revision) => ({ won: true, revision }));
     }
     this.#log.assertWritable();
-    this.#log.append(this.#putFlight(row, id, next, waiter));
+    const flight = this.#putFlight(row, id, next);
+    return new Promise((resolve, reject) => {
+      flight.resolve = resolve;
+      flight.reject = reject;
+      this.#log.append(flight);
+    });
   }
 
   /** The id must be the one that is loaded, and the flight be appended before another is. */
-  #putFlight(row: number, id: OperationId, next: NextRecord, waiter: SwapWaiter): PutFlight {
+  #putFlight(row: number, id: OperationId, next: NextRecord): PutFlight {
     const { index, id: loaded } = this.#table;
     const previous = row < 0 ? 0 : index.revision(row);
     const target =
@@ -317,7 +296,6 @@ export class WalStore implements RecordStore {
       next.dueAt ?? Infinity,
       previous,
       next.bytes,
-      waiter,
     );
   }
 

@@ -1,6 +1,6 @@
 import type { StoreError } from '../../engine/errors.ts';
 import type { OperationId } from '../../engine/record.ts';
-import type { SwapWaiter } from '../../engine/record-store.ts';
+import type { SwapResult } from '../../engine/record-store.ts';
 import type { LogEntry } from '../../segment-log/index.ts';
 import {
   dueAtOf,
@@ -97,7 +97,8 @@ export class PutFlight extends RowFlight {
   readonly #dueAt: number;
   readonly #previous: number;
   #bytes: Uint8Array | null;
-  #waiter: SwapWaiter | null;
+  resolve!: (result: SwapResult) => void;
+  reject!: (error: unknown) => void;
 
   constructor(
     room: WriteRoom,
@@ -107,7 +108,6 @@ export class PutFlight extends RowFlight {
     dueAt: number,
     previous: number,
     bytes: Uint8Array,
-    waiter: SwapWaiter,
   ) {
     super(room, row);
     this.#id = id;
@@ -115,7 +115,6 @@ export class PutFlight extends RowFlight {
     this.#dueAt = dueAt;
     this.#previous = previous;
     this.#bytes = bytes;
-    this.#waiter = waiter;
     this.byteLength = RECORD_HEADER + room.table.id.length + bytes.length;
   }
 
@@ -132,20 +131,9 @@ export class PutFlight extends RowFlight {
     table.settle(this.row, sequence, this.#state, this.#dueAt, segment, offset, this.byteLength);
     table.index.clearFlag(this.row, DAMAGED);
     this.release();
+    this.resolve({ won: true, revision: sequence });
     this.room.wake(this.#id);
     this.room.landed(segment);
-    this.#letGo()?.succeeded({ won: true, revision: sequence });
-  }
-
-  protected reject(error: StoreError): void {
-    this.#letGo()?.failed(error);
-  }
-
-  /** A flight lies in queues for a while; with its waiter it would keep a whole request alive. */
-  #letGo(): SwapWaiter | null {
-    const waiter = this.#waiter;
-    this.#waiter = null;
-    return waiter;
   }
 
   concerns(id: OperationId): boolean {
