@@ -50,8 +50,12 @@ export const ANSWERS: readonly Mutant[] = [
     name: 'the near tier ignores the scope',
     breaks: 'E9',
     edits: [
-      inEngine('answer-table.ts', ' && this.#owners[slot] === scope', ''),
-      inEngine('answer-table.ts', 'salt: this.#lastSalt, answers', 'salt: 0, answers'),
+      inEngine(
+        'near-tier.ts',
+        'this.#answers.find(id, now)',
+        "this.#answers.find({ ...id, scope: '' }, now)",
+      ),
+      inEngine('near-tier.ts', 'this.#answers.put(id,', "this.#answers.put({ ...id, scope: '' },"),
     ],
   },
   {

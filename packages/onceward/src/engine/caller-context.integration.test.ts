@@ -32,7 +32,7 @@ const stores: Record<string, (folder: string) => RecordStore | Promise<RecordSto
 };
 
 for (const [name, open] of Object.entries(stores)) {
-  it(`[E1] effects, events and what follows run in the context of their own caller: ${name}`, async () => {
+  it(`effects, events and what follows run in the context of their own caller: ${name}`, async () => {
     const folder = mkdtempSync(join(tmpdir(), 'onceward-context-'));
     const store = await open(folder);
     const strays: string[] = [];
