@@ -1,9 +1,11 @@
 import { describe, expect, it, vi } from 'vitest';
 import { memoryStore } from '../stores/memory/index.ts';
+import { manualWorld } from '../testing/manual-world.ts';
 import { sharedStore } from '../testing/troubled-store.ts';
 import { committed, id, LEASE, operation, repeatable, setUp } from './engine.fixture.ts';
 import type { Operation } from './operation.ts';
 import { profiles } from './profiles.ts';
+import type { RecordStore } from './record-store.ts';
 
 describe('sweeping', () => {
   it('[E11] forgets what has expired, a batch at a time, and says what is left', async () => {
@@ -123,6 +125,37 @@ describe('reservations', () => {
     expect(await commit()).toEqual({ done: true });
     expect(await commit()).toEqual({ done: true });
     expect(await engine.reserve(operation)).toMatchObject({ decision: 'replay' });
+  });
+
+  it('[E5] a reservation whose claim could have lapsed on its way is renewed before it is given', async () => {
+    const world = manualWorld();
+    const inner = memoryStore();
+    const slow = { ...operation, policy: { ...operation.policy, leaseMs: 100 } };
+    let swaps = 0;
+    const store: RecordStore = {
+      traits: inner.traits,
+      read: (id) => inner.read(id),
+      scan: (query) => inner.scan(query),
+      count: () => inner.count(),
+      close: () => inner.close(),
+      swap: async (id, expected, next) => {
+        const result = await inner.swap(id, expected, next);
+        swaps += 1;
+        if (swaps === 1) await world.advance(150);
+        return result;
+      },
+    };
+    const { engine } = setUp(store, world);
+    const claimed = await engine.reserve(slow);
+    if (claimed.decision !== 'claimed') throw new Error(claimed.decision);
+    expect(claimed.leaseUntil).toBe(world.now() + 100);
+    const done = {
+      as: 'committed',
+      outcome: { contentType: 't', bytes: Buffer.from('x') },
+    } as const;
+    expect(await engine.writeFenced(slow.id, claimed.fence, slow.policy, done)).toMatchObject({
+      done: true,
+    });
   });
 
   it('[E5] the fence stays the same through renewals and is lost at a takeover', async () => {

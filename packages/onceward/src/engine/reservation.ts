@@ -1,5 +1,6 @@
 import { answerOf, packOutcome } from './answer.ts';
-import { decide, isHeldBy, isReleased, type Time } from './decide.ts';
+import { type Current, decide, isHeldBy, isReleased, type Time } from './decide.ts';
+import { StoreError } from './errors.ts';
 import { checkOutcome } from './input.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Operation } from './operation.ts';
@@ -93,13 +94,18 @@ async function claimOrLearn(
         const { expected, attempt, steps } = decision;
         const now = parts.world.now();
         const record = claimRecord(operation, parts.nextOwner(), attempt, steps, now);
+        const claimedAt = parts.world.elapsed();
         const result = await swapRecord(parts, 'claim', policy, id, expected, prepare(id, record));
-        const current = result.won ? null : understand(parts, id, result.current);
+        let current = result.won ? null : understand(parts, id, result.current);
         if (result.won || isHeldBy(current, record.owner)) {
-          const { leaseUntil, steps: kept } = record;
-          parts.observe({ type: 'claimed', id, attempt });
           const fence = result.won ? result.revision : current!.revision;
-          return { decision: 'claimed', fence, attempt, leaseUntil, steps: kept };
+          const held = await holdStill(parts, operation, record, fence, claimedAt);
+          if ('leaseUntil' in held) {
+            const { leaseUntil, steps: kept } = held;
+            parts.observe({ type: 'claimed', id, attempt });
+            return { decision: 'claimed', fence, attempt, leaseUntil, steps: kept };
+          }
+          current = held.current;
         }
         decision = decide(current, operation, policy, parts.time());
         break;
@@ -221,6 +227,30 @@ async function nextRecord(
   const kept = await packOutcome(parts, change.outcome, policy.packAboveBytes);
   const settledAt = settlingNow(parts);
   return settleRecord(held, fence, change.as, kept, keepMsOf(policy, change.as), settledAt);
+}
+
+/** A claim that could have lapsed while the store was answering is renewed before anybody acts on it. */
+async function holdStill(
+  parts: EngineParts,
+  { id, policy }: Pick<Operation, 'id' | 'policy'>,
+  record: PendingRecord,
+  fence: Revision,
+  claimedAt: DurationMs,
+): Promise<PendingRecord | { readonly current: Current | null }> {
+  if (parts.world.elapsed() - claimedAt < policy.leaseMs) return record;
+  const renewedAt = parts.world.elapsed();
+  const renewed = renewRecord(record, fence, record.steps, policy, parts.world.now());
+  const result = await swapRecord(parts, 'renew', policy, id, fence, prepare(id, renewed));
+  if (!result.won) return { current: understand(parts, id, result.current) };
+  if (parts.world.elapsed() - renewedAt < policy.leaseMs) return renewed;
+  const released = releaseRecord(renewed, fence);
+  const next = released === null ? null : prepare(id, released);
+  await swapRecord(parts, 'release', policy, id, result.revision, next);
+  throw new StoreError(
+    'ONCE_STORE_UNAVAILABLE',
+    `the store took longer to renew the claim than its lease of ${policy.leaseMs} ms`,
+    { applied: 'no' },
+  );
 }
 
 async function look(parts: EngineParts, id: OperationId, policy: Policy) {
