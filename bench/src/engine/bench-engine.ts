@@ -12,7 +12,7 @@ const IN_FLIGHT = [1, 16, 64, 256];
 
 /** The near tier; reserve + commit against the limit and the alternatives; then memory, restart and growth. */
 export async function benchEngine(report: Report, options: BenchOptions): Promise<void> {
-  // First, while the compiler has seen one near tier only, as in a process with one engine.
+  // First: after the others, in the same process, look-ups take about twice as long, and it is not known why.
   benchNearTier(report, options);
   for (const inFlight of IN_FLIGHT) await compareStores(report, inFlight, options);
   await benchGrowth(report, options);

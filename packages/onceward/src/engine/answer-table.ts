@@ -46,7 +46,8 @@ export class AnswerTable {
   #weight = 0;
 
   constructor(secret: string) {
-    this.#secret = [checksumText(secret, 1), checksumText(secret, 2)];
+    const half = secret.length >> 1;
+    this.#secret = [checksumText(secret.slice(0, half), 1), checksumText(secret.slice(half), 2)];
   }
 
   get count(): number {
@@ -216,11 +217,13 @@ export class AnswerTable {
     let v1 = this.#secret[1] ^ salt;
     let v2 = v0 ^ 0x6c796765;
     let v3 = v1 ^ 0x74656462;
-    const pairs = key.length & ~1;
-    for (let i = 0; i <= pairs; i += 2) {
-      let word: number;
-      if (i < pairs) word = key.charCodeAt(i) | (key.charCodeAt(i + 1) << 16);
-      else word = (key.length << 24) | (i < key.length ? key.charCodeAt(i) : 0);
+    const last = key.length & ~1;
+    // Three rounds without a word come after the last one.
+    for (let i = 0; i <= last + 6; i += 2) {
+      let word = 0;
+      if (i < last) word = key.charCodeAt(i) | (key.charCodeAt(i + 1) << 16);
+      else if (i === last) word = (key.length << 24) | (i < key.length ? key.charCodeAt(i) : 0);
+      else if (i === last + 2) v2 ^= 0xff;
       v3 ^= word;
       v0 = (v0 + v1) | 0;
       v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
@@ -233,19 +236,6 @@ export class AnswerTable {
       v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
       v2 = (v2 << 16) | (v2 >>> 16);
       v0 ^= word;
-    }
-    v2 ^= 0xff;
-    for (let round = 0; round < 3; round += 1) {
-      v0 = (v0 + v1) | 0;
-      v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
-      v0 = (v0 << 16) | (v0 >>> 16);
-      v2 = (v2 + v3) | 0;
-      v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
-      v0 = (v0 + v3) | 0;
-      v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
-      v2 = (v2 + v1) | 0;
-      v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
-      v2 = (v2 << 16) | (v2 >>> 16);
     }
     return v1 ^ v3;
   }
