@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { constants, deflateRaw, inflateRaw } from 'node:zlib';
 import type { OutcomeCodec, Platform } from '../engine/platform.ts';
+import { keepTicksQuick } from './quick-ticks.ts';
 
 const pack = promisify<Uint8Array, object, Buffer>(deflateRaw);
 const unpack = promisify<Uint8Array, object, Buffer>(inflateRaw);
@@ -14,5 +15,6 @@ const deflate: OutcomeCodec = {
 };
 
 export function nodePlatform(): Platform {
+  keepTicksQuick();
   return { digest: (text) => hash('sha256', text, 'hex'), codecs: [deflate] };
 }
