@@ -118,7 +118,7 @@ async function waitAndRead(
 }
 
 /** The claim, or what is there instead. */
-async function claim(
+export async function claim(
   parts: EngineParts,
   operation: Operation,
   decision: ClaimDecision,

@@ -105,7 +105,10 @@ async function standStill(
 }
 
 /** `null`: the claim is fresh again. Otherwise why it is not. */
-async function renewStale(operation: Operation, claim: Claim): Promise<'lost' | Error | null> {
+export async function renewStale(
+  operation: Pick<Operation, 'policy'>,
+  claim: Claim,
+): Promise<'lost' | Error | null> {
   try {
     if ((await claim.renew()) === 'lost') return 'lost';
     if (claim.isFresh) return null;
@@ -261,7 +264,7 @@ export async function afterThrow(
 }
 
 /** Frees the key. If the store cannot be told now, it is told later, or the lease lapses. */
-async function giveBack(parts: EngineParts, claim: Claim): Promise<void> {
+export async function giveBack(parts: EngineParts, claim: Claim): Promise<void> {
   parts.world.crashPoint?.('before-release');
   try {
     if ((await claim.release()) === 'written') parts.observe({ type: 'released', id: claim.id });

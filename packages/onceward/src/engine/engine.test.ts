@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { memoryStore } from '../stores/memory/index.ts';
-import { manualWorld } from '../testing/manual-world.ts';
+import { type ManualWorld, manualWorld } from '../testing/manual-world.ts';
 import { sharedStore } from '../testing/troubled-store.ts';
 import { committed, id, LEASE, operation, repeatable, setUp } from './engine.fixture.ts';
 import type { Operation } from './operation.ts';
@@ -129,33 +129,21 @@ describe('reservations', () => {
 
   it('[E5] a reservation whose claim could have lapsed on its way is renewed before it is given', async () => {
     const world = manualWorld();
-    const inner = memoryStore();
-    const slow = { ...operation, policy: { ...operation.policy, leaseMs: 100 } };
-    let swaps = 0;
-    const store: RecordStore = {
-      traits: inner.traits,
-      read: (id) => inner.read(id),
-      scan: (query) => inner.scan(query),
-      count: () => inner.count(),
-      close: () => inner.close(),
-      swap: async (id, expected, next) => {
-        const result = await inner.swap(id, expected, next);
-        swaps += 1;
-        if (swaps === 1) await world.advance(150);
-        return result;
-      },
-    };
-    const { engine } = setUp(store, world);
-    const claimed = await engine.reserve(slow);
+    const { engine } = setUp(slowAtFirst(world, 1), world);
+    const claimed = await engine.reserve(shortLease);
     if (claimed.decision !== 'claimed') throw new Error(claimed.decision);
     expect(claimed.leaseUntil).toBe(world.now() + 100);
-    const done = {
-      as: 'committed',
-      outcome: { contentType: 't', bytes: Buffer.from('x') },
-    } as const;
-    expect(await engine.writeFenced(slow.id, claimed.fence, slow.policy, done)).toMatchObject({
-      done: true,
+    const { id, policy } = shortLease;
+    expect(await engine.writeFenced(id, claimed.fence, policy, done)).toMatchObject({ done: true });
+  });
+
+  it('[E5] where the renewal comes too late as well, the claim is given back and nobody has it', async () => {
+    const world = manualWorld();
+    const { engine } = setUp(slowAtFirst(world, 2), world);
+    await expect(engine.reserve(shortLease)).rejects.toMatchObject({
+      code: 'ONCE_STORE_UNAVAILABLE',
     });
+    expect(await engine.reserve(shortLease)).toMatchObject({ decision: 'claimed' });
   });
 
   it('[E5] the fence stays the same through renewals and is lost at a takeover', async () => {
@@ -190,3 +178,25 @@ describe('reservations', () => {
     expect(audit).toHaveLength(1);
   });
 });
+
+const shortLease = { ...operation, policy: { ...operation.policy, leaseMs: 100 } };
+const done = { as: 'committed', outcome: { contentType: 't', bytes: Buffer.from('x') } } as const;
+
+/** Its first swaps are made at once, but told when a lease of 100 ms has lapsed. */
+function slowAtFirst(world: ManualWorld, slowSwaps: number): RecordStore {
+  const inner = memoryStore();
+  let swaps = 0;
+  return {
+    traits: inner.traits,
+    read: (id) => inner.read(id),
+    scan: (query) => inner.scan(query),
+    count: () => inner.count(),
+    close: () => inner.close(),
+    swap: async (id, expected, next) => {
+      const result = await inner.swap(id, expected, next);
+      swaps += 1;
+      if (swaps <= slowSwaps) await world.advance(150);
+      return result;
+    },
+  };
+}

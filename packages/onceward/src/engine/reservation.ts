@@ -1,6 +1,8 @@
 import { answerOf, packOutcome } from './answer.ts';
-import { type Current, decide, isHeldBy, isReleased, type Time } from './decide.ts';
-import { StoreError } from './errors.ts';
+import { claim } from './approach.ts';
+import { giveBack, renewStale } from './attempt.ts';
+import { Claim } from './claim.ts';
+import { decide, isReleased, type Time } from './decide.ts';
 import { checkOutcome } from './input.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Operation } from './operation.ts';
@@ -24,7 +26,6 @@ import type {
   Step,
 } from './record.ts';
 import {
-  claimRecord,
   doubtRecord,
   fenceOf,
   keepMsOf,
@@ -91,22 +92,13 @@ async function claimOrLearn(
   for (;;) {
     switch (decision.kind) {
       case 'claim': {
-        const { expected, attempt, steps } = decision;
-        const now = parts.world.now();
-        const record = claimRecord(operation, parts.nextOwner(), attempt, steps, now);
-        const claimedAt = parts.world.elapsed();
-        const result = await swapRecord(parts, 'claim', policy, id, expected, prepare(id, record));
-        let current = result.won ? null : understand(parts, id, result.current);
-        if (result.won || isHeldBy(current, record.owner)) {
-          const fence = result.won ? result.revision : current!.revision;
-          const held = await holdStill(parts, operation, record, fence, claimedAt);
-          if ('leaseUntil' in held) {
-            const { leaseUntil, steps: kept } = held;
-            parts.observe({ type: 'claimed', id, attempt });
-            return { decision: 'claimed', fence, attempt, leaseUntil, steps: kept };
-          }
-          current = held.current;
+        const found = await claim(parts, operation, decision);
+        if (found instanceof Claim && (await standsStill(parts, operation, found))) {
+          const { fence, attempt } = found;
+          const { leaseUntil, steps } = found.record;
+          return { decision: 'claimed', fence, attempt, leaseUntil, steps };
         }
+        const current = found instanceof Claim ? await look(parts, id, policy) : found;
         decision = decide(current, operation, policy, parts.time());
         break;
       }
@@ -230,27 +222,18 @@ async function nextRecord(
 }
 
 /** A claim that could have lapsed while the store was answering is renewed before anybody acts on it. */
-async function holdStill(
+async function standsStill(
   parts: EngineParts,
-  { id, policy }: Pick<Operation, 'id' | 'policy'>,
-  record: PendingRecord,
-  fence: Revision,
-  claimedAt: DurationMs,
-): Promise<PendingRecord | { readonly current: Current | null }> {
-  if (parts.world.elapsed() - claimedAt < policy.leaseMs) return record;
-  const renewedAt = parts.world.elapsed();
-  const renewed = renewRecord(record, fence, record.steps, policy, parts.world.now());
-  const result = await swapRecord(parts, 'renew', policy, id, fence, prepare(id, renewed));
-  if (!result.won) return { current: understand(parts, id, result.current) };
-  if (parts.world.elapsed() - renewedAt < policy.leaseMs) return renewed;
-  const released = releaseRecord(renewed, fence);
-  const next = released === null ? null : prepare(id, released);
-  await swapRecord(parts, 'release', policy, id, result.revision, next);
-  throw new StoreError(
-    'ONCE_STORE_UNAVAILABLE',
-    `the store took longer to renew the claim than its lease of ${policy.leaseMs} ms`,
-    { applied: 'no' },
-  );
+  operation: Pick<Operation, 'policy'>,
+  held: Claim,
+): Promise<boolean> {
+  if (held.isFresh) return true;
+  const stale = await renewStale(operation, held);
+  if (stale instanceof Error) {
+    await giveBack(parts, held);
+    throw stale;
+  }
+  return stale === null;
 }
 
 async function look(parts: EngineParts, id: OperationId, policy: Policy) {
