@@ -9,7 +9,7 @@ import { storeTarget } from './store-target.ts';
 
 const IN_FLIGHT = 64;
 /** Revision, state and due time, which stand before a record's bytes. */
-const HEAD_BYTES = 17;
+const HEAD_BYTES = 16;
 const PLAIN = 'two plain SETs';
 
 const claim = Buffer.concat([Buffer.alloc(HEAD_BYTES), SAMPLE.claim]);

@@ -1,7 +1,7 @@
 import { StoreError } from '../../engine/errors.ts';
 import type { DurationMs } from '../../engine/units.ts';
 import { SLOTS, slotOf } from './hash-slot.ts';
-import type { Address, OpenConnection, Reply } from './redis-driver.ts';
+import type { Address, Command, OpenConnection, Reply } from './redis-driver.ts';
 import { RedisLink } from './redis-link.ts';
 import type { RedisServers } from './redis-servers.ts';
 
@@ -46,7 +46,7 @@ export class RedisCluster implements RedisServers {
     return cluster;
   }
 
-  async run(key: string, command: string, ...args: (string | Buffer)[]): Promise<Reply> {
+  async run(key: string, command: Command): Promise<Reply> {
     const slot = slotOf(key);
     const giveUpAt = performance.now() + this.#timeoutMs;
     let name = this.#holders[slot] as string;
@@ -56,7 +56,7 @@ export class RedisCluster implements RedisServers {
         const link = await this.#linkTo(name);
         // Sent together, so that nothing of another call comes between the two.
         const asked = asking ? link.call('ASKING') : null;
-        const reply = link.call(command, ...args);
+        const reply = link.send(command);
         await asked;
         return await reply;
       } catch (error) {

@@ -57,6 +57,11 @@ export interface Address {
   readonly port: number;
 }
 
+export type Argument = string | Buffer;
+
+/** Its name, then its arguments. */
+export type Command = readonly [string, ...Argument[]];
+
 /** A reply with strings as bytes. Among several replies, an error is one that was refused. */
 export type Reply = Buffer | number | null | Error | readonly Reply[];
 
@@ -65,7 +70,7 @@ export type Reply = Buffer | number | null | Error | readonly Reply[];
  * again: what it could not do, it says at once.
  */
 export interface RedisConnection {
-  send(command: string, ...args: (string | Buffer)[]): Promise<Reply>;
+  send(command: Command): Promise<Reply>;
   subscribe(channel: string): Promise<void>;
   unsubscribe(channel: string): Promise<void>;
   close(): void;
@@ -160,7 +165,7 @@ async function openNodeRedis(
   // The driver takes a listener that was added while it leaves a channel for one that is leaving.
   const leaving = new Map<string, Promise<unknown>>();
   return {
-    send: (command, ...args) => client.sendCommand([command, ...args], AS_BYTES) as Promise<Reply>,
+    send: (command) => client.sendCommand(command, AS_BYTES) as Promise<Reply>,
     async subscribe(channel) {
       await leaving.get(channel);
       await client.subscribe(channel, () => events.message(channel));
@@ -195,7 +200,7 @@ async function openIoRedis(
   client.on('message', (channel) => events.message(String(channel)));
   await within(connectTimeout, client.connect(), () => client.disconnect());
   return {
-    send: (command, ...args) => client.callBuffer(command, ...args) as Promise<Reply>,
+    send: (command) => client.callBuffer(...command) as Promise<Reply>,
     async subscribe(channel) {
       await client.subscribe(channel);
     },

@@ -1,7 +1,7 @@
 import { StoreError } from '../../engine/errors.ts';
 import type { DurationMs } from '../../engine/units.ts';
 import { CallDeadlines } from '../call-deadlines.ts';
-import type { OpenConnection, RedisConnection, Reply } from './redis-driver.ts';
+import type { Command, OpenConnection, RedisConnection, Reply } from './redis-driver.ts';
 
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 500;
@@ -48,10 +48,14 @@ export class RedisLink {
     return link;
   }
 
-  call(command: string, ...args: (string | Buffer)[]): Promise<Reply> {
+  call(...command: Command): Promise<Reply> {
+    return this.send(command);
+  }
+
+  send(command: Command): Promise<Reply> {
     const connection = this.#connection;
     if (connection === null) return Promise.reject(notConnected());
-    return this.#deadlines.bound(connection.send(command, ...args), explain);
+    return this.#deadlines.bound(connection.send(command), explain);
   }
 
   async subscribe(channel: string): Promise<void> {

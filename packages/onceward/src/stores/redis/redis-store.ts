@@ -19,11 +19,12 @@ import type { Waiters } from '../waiters.ts';
 import { AWAIT } from './await.lua.ts';
 import type { DurabilityProof } from './durability-proof.ts';
 import { countRecords, scanRecords } from './record-scan.ts';
-import type { Reply } from './redis-driver.ts';
+import type { Argument, Command, Reply } from './redis-driver.ts';
 import type { RedisLink } from './redis-link.ts';
 import type { RedisServers } from './redis-servers.ts';
 import { RESERVE_REVISIONS } from './reserve-revisions.lua.ts';
 import { RevisionSource } from './revision-source.ts';
+import { SendPace } from './send-pace.ts';
 import { decodeValue, encodeHead, encodeValue, keyOf, type StoredValue } from './stored-value.ts';
 import { SWAP } from './swap.lua.ts';
 import { SwapBatches } from './swap-batches.ts';
@@ -70,6 +71,7 @@ export class RedisStore implements RecordStore {
   readonly #servers: RedisServers;
   readonly #revisions: RevisionSource;
   readonly #swaps: SwapBatches;
+  readonly #pace = new SendPace();
 
   constructor(parts: RedisStoreParts) {
     this.traits = {
@@ -92,28 +94,27 @@ export class RedisStore implements RecordStore {
     });
     this.#revisions = new RevisionSource(async (count) => {
       const key = `${parts.prefix}revisions`;
-      return Number(
-        await parts.servers.run(key, 'EVAL', RESERVE_REVISIONS, '1', key, String(count)),
-      );
+      const command = ['EVAL', RESERVE_REVISIONS, '1', key, String(count)] as const;
+      return Number(await parts.servers.run(key, command));
     });
   }
 
   async read(id: OperationId): Promise<StoredRecord | null> {
     requireStorable(id);
     const key = keyOf(this.#parts.prefix, id);
-    return recordIn(valueIn(await this.#servers.run(key, 'GET', key)));
+    return recordIn(valueIn(await this.#servers.run(key, ['GET', key])));
   }
 
-  async swap(
-    id: OperationId,
-    expected: Revision | null,
-    next: NextRecord | null,
-  ): Promise<SwapResult> {
-    assertFits(next, this.traits);
-    requireStorable(id);
+  swap(id: OperationId, expected: Revision | null, next: NextRecord | null): Promise<SwapResult> {
+    try {
+      assertFits(next, this.traits);
+      requireStorable(id);
+    } catch (error) {
+      return Promise.reject(error);
+    }
     const key = keyOf(this.#parts.prefix, id);
-    if (expected !== null) return this.#replace(key, expected, encodeHead(expected, false), next);
-    return this.#create(key, next);
+    if (expected === null) return this.#create(key, next);
+    return this.#replace(key, expected, encodeHead(expected, false), next);
   }
 
   scan(query: ScanQuery): AsyncIterable<ScannedRecord> {
@@ -155,55 +156,69 @@ export class RedisStore implements RecordStore {
     }
   }
 
-  /** A claim: one plain command that also shows the winner. */
-  async #create(key: string, next: NextRecord | null): Promise<SwapResult> {
-    const revision = this.#revisions.take(0) ?? (await this.#revisionAbove(0));
-    const value = encodeValue(next, revision);
-    const lifetime = lifetimeOf(next);
-    const found = valueIn(
-      lifetime === null
-        ? await this.#servers.run(key, 'SET', key, value, 'NX', 'GET')
-        : await this.#servers.run(key, 'SET', key, value, 'NX', 'GET', 'PX', String(lifetime)),
-    );
-    if (found === null || found.revision === revision) return { won: true, revision };
-    if (found.state !== null) return { won: false, current: recordIn(found) };
-    return this.#replace(key, found.revision, encodeHead(found.revision, true), next);
+  #create(key: string, next: NextRecord | null): Promise<SwapResult> {
+    const revision = this.#revisions.take(0);
+    if (revision !== null) return this.#claim(key, revision, next);
+    return this.#revisionAbove(0).then((reserved) => this.#claim(key, reserved, next));
   }
 
-  async #replace(
+  /** One plain command that also shows the winner. */
+  #claim(key: string, revision: Revision, next: NextRecord | null): Promise<SwapResult> {
+    const lifetime = lifetimeOf(next);
+    const value = encodeValue(next, revision);
+    const command: Command =
+      lifetime === ''
+        ? ['SET', key, value, 'NX', 'GET']
+        : ['SET', key, value, 'NX', 'GET', 'PX', lifetime];
+    const turn = this.#pace.enter();
+    const reply =
+      turn === null
+        ? this.#servers.run(key, command)
+        : turn.then(() => this.#servers.run(key, command));
+    return reply.then((there) => {
+      const found = valueIn(there);
+      if (found === null || found.revision === revision) return { won: true, revision };
+      if (found.state !== null) return { won: false, current: recordIn(found) };
+      return this.#replace(key, found.revision, encodeHead(found.revision, true), next);
+    });
+  }
+
+  #replace(
     key: string,
     seen: Revision,
-    head: Buffer,
+    head: string,
     next: NextRecord | null,
   ): Promise<SwapResult> {
-    const revision = this.#revisions.take(seen) ?? (await this.#revisionAbove(seen));
-    const lifetime = lifetimeOf(next);
-    const value = encodeValue(next, revision);
-    const reply = await this.#swaps.add(key, [
-      head,
-      value,
-      lifetime === null ? '' : String(lifetime),
-    ]);
-    if (reply === 1) return { won: true, revision };
-    const found = valueIn(reply);
-    // Our own write, sent again by something between us and Redis.
-    if (found?.revision === revision) return { won: true, revision };
-    return { won: false, current: recordIn(found) };
+    const revision = this.#revisions.take(seen);
+    if (revision !== null) return this.#swap(key, head, revision, next);
+    return this.#revisionAbove(seen).then((reserved) => this.#swap(key, head, reserved, next));
   }
 
-  async #runScript(
-    { text, sha }: Script,
-    keys: readonly string[],
-    args: readonly (string | Buffer)[],
-  ): Promise<Reply> {
+  #swap(
+    key: string,
+    head: string,
+    revision: Revision,
+    next: NextRecord | null,
+  ): Promise<SwapResult> {
+    const swapped = this.#swaps.add(key, head, encodeValue(next, revision), lifetimeOf(next));
+    return swapped.then((reply) => {
+      if (reply === 1) return { won: true, revision };
+      const found = valueIn(reply);
+      // Our own write, sent again by something between us and Redis.
+      if (found?.revision === revision) return { won: true, revision };
+      return { won: false, current: recordIn(found) };
+    });
+  }
+
+  async #runScript({ text, sha }: Script, keys: string[], args: Argument[]): Promise<Reply> {
     const key = keys[0] as string;
     const rest = [String(keys.length), ...keys, ...args];
     try {
-      return await this.#servers.run(key, 'EVALSHA', sha, ...rest);
+      return await this.#servers.run(key, ['EVALSHA', sha, ...rest]);
     } catch (error) {
       // A server that restarted has forgotten the script; sending it whole also loads it.
       if (!(error instanceof StoreError) || !error.message.includes('NOSCRIPT')) throw error;
-      return this.#servers.run(key, 'EVAL', text, ...rest);
+      return this.#servers.run(key, ['EVAL', text, ...rest]);
     }
   }
 
@@ -222,11 +237,11 @@ export class RedisStore implements RecordStore {
   }
 }
 
-/** Redis itself forgets what is settled, some time after it fell due; a claim or a doubt stays. */
-function lifetimeOf(next: NextRecord | null): DurationMs | null {
-  if (next === null) return GRACE_MS;
-  if (next.dueAt === null || next.state === 'pending' || next.state === 'in_doubt') return null;
-  return Math.ceil(Math.max(0, next.dueAt - Date.now())) + GRACE_MS;
+/** In milliseconds. Redis itself forgets what is settled, some time after it fell due; a claim or a doubt stays. */
+function lifetimeOf(next: NextRecord | null): string {
+  if (next === null) return String(GRACE_MS);
+  if (next.dueAt === null || next.state === 'pending' || next.state === 'in_doubt') return '';
+  return String(Math.ceil(Math.max(0, next.dueAt - Date.now())) + GRACE_MS);
 }
 
 function valueIn(reply: Reply): StoredValue | null {

@@ -4,10 +4,13 @@ import type { NextRecord } from '../../engine/record-store.ts';
 import type { EpochMs } from '../../engine/units.ts';
 
 /**
- * What stands under a record's key: revision (8 bytes, big-endian), state (1), due time (8, a double; NaN is never),
- * then the record's bytes. The revision comes first because the swap script compares it without decoding. Where the
- * record was forgotten its highest bit is set, so that nobody can replace it by naming its revision. Where somebody
- * waits for it to change, the bit below is set: see `await.lua.ts`.
+ * What stands under a record's key, in ASCII: revision (8 characters of 7 bits each), state and form (1), due time (7;
+ * all ones is never), then the record's bytes. The revision comes first because the swap script compares it without
+ * decoding. Where the record was forgotten its highest bit is set, so that nobody can replace it by naming its
+ * revision. Where somebody waits for it to change, the bit below is set: see `await.lua.ts`.
+ *
+ * Short bytes are stored as text, a character for each, long ones as they are: drivers hand text on in one piece
+ * with the rest of a command, and each row of bytes in a piece of its own, at three times the price.
  */
 export interface StoredValue {
   readonly revision: Revision;
@@ -17,13 +20,10 @@ export interface StoredValue {
   readonly bytes: Uint8Array;
 }
 
-export const HEAD_BYTES = 17;
+export const HEAD_BYTES = 16;
 
-const TWO_TO_32 = 2 ** 32;
-/** In the upper half of a revision, where no safe integer reaches. */
-const FORGOTTEN = 0x8000_0000;
-const MARKS = FORGOTTEN | 0x4000_0000;
-const NO_BYTES = new Uint8Array(0);
+const MAX_TEXT_BYTES = 4_096;
+const NO_BYTES = Buffer.alloc(0);
 const STATES: readonly (RecordState | null)[] = [
   null,
   'pending',
@@ -31,46 +31,79 @@ const STATES: readonly (RecordState | null)[] = [
   'rejected',
   'in_doubt',
 ];
+/** Added to the state where bytes are not stored as text. */
+const AS_BYTES = 8;
+
+/** Numbers are written in halves of four characters. */
+const HALF = 2 ** 28;
+/** In the upper half of a revision, where no safe integer reaches; so is the bit below it, for those who wait. */
+const FORGOTTEN = 1 << 27;
+const WITHOUT_MARKS = 0x1f;
+/** In milliseconds: the year 19809. */
+const NEVER: EpochMs = 2 ** 49 - 1;
 
 /** What the swap script compares. */
-export function encodeHead(revision: Revision, forgotten: boolean): Buffer {
-  return writeRevision(Buffer.allocUnsafe(8), revision, forgotten);
+export function encodeHead(revision: Revision, forgotten: boolean): string {
+  const high = Math.floor(revision / HALF);
+  return fourCharacters(forgotten ? high | FORGOTTEN : high) + fourCharacters(revision % HALF);
 }
 
 /** `next: null` leaves the mark of a forgotten record. */
-export function encodeValue(next: NextRecord | null, revision: Revision): Buffer {
-  const bytes = next === null ? NO_BYTES : next.bytes;
-  const buffer = Buffer.allocUnsafe(HEAD_BYTES + bytes.length);
-  writeRevision(buffer, revision, next === null);
-  buffer[8] = next === null ? 0 : STATES.indexOf(next.state);
-  buffer.writeDoubleBE(next?.dueAt ?? Number.NaN, 9);
-  buffer.set(bytes, HEAD_BYTES);
-  return buffer;
+export function encodeValue(next: NextRecord | null, revision: Revision): string | Buffer {
+  const bytes = next === null ? NO_BYTES : bufferOf(next.bytes);
+  const isText = bytes.length <= MAX_TEXT_BYTES;
+  const state = next === null ? 0 : STATES.indexOf(next.state);
+  const dueAt = Math.min(Math.ceil(next?.dueAt ?? NEVER), NEVER);
+  // The upper half of a due time has three characters, so that state and form have room before it.
+  const formAndDue = (isText ? state : state + AS_BYTES) * 2 ** 21 + Math.floor(dueAt / HALF);
+  const head =
+    encodeHead(revision, next === null) + fourCharacters(formAndDue) + fourCharacters(dueAt % HALF);
+  return isText
+    ? head + bytes.toString('latin1')
+    : Buffer.concat([Buffer.from(head, 'latin1'), bytes]);
 }
 
 export function decodeValue(buffer: Buffer): StoredValue {
-  const state = STATES[buffer[8] ?? STATES.length];
-  if (buffer.length < HEAD_BYTES || state === undefined) {
+  const form = buffer[8] ?? 0;
+  const state = STATES[form % AS_BYTES];
+  if (buffer.length < HEAD_BYTES || form >= 2 * AS_BYTES || state === undefined) {
     throw new StoreError(
       'ONCE_RECORD_UNREADABLE',
       'a key of the store holds something else than a record; look at it before removing it',
       { applied: 'no' },
     );
   }
-  const dueAt = buffer.readDoubleBE(9);
+  const dueAt = readNumber(buffer, 9, 16);
   return {
-    revision: (buffer.readUInt32BE(0) & ~MARKS) * TWO_TO_32 + buffer.readUInt32BE(4),
+    revision: (buffer[0]! & WITHOUT_MARKS) * 2 ** 49 + readNumber(buffer, 1, 8),
     state,
-    dueAt: Number.isNaN(dueAt) ? null : dueAt,
-    bytes: buffer.subarray(HEAD_BYTES),
+    dueAt: dueAt === NEVER ? null : dueAt,
+    bytes:
+      form < AS_BYTES
+        ? Buffer.from(buffer.toString('utf8', HEAD_BYTES), 'latin1')
+        : buffer.subarray(HEAD_BYTES),
   };
 }
 
-function writeRevision(buffer: Buffer, revision: Revision, forgotten: boolean): Buffer {
-  const high = Math.floor(revision / TWO_TO_32);
-  buffer.writeUInt32BE(forgotten ? (high | FORGOTTEN) >>> 0 : high, 0);
-  buffer.writeUInt32BE(revision % TWO_TO_32, 4);
-  return buffer;
+function fourCharacters(number: number): string {
+  return String.fromCharCode(
+    number >>> 21,
+    (number >>> 14) & 0x7f,
+    (number >>> 7) & 0x7f,
+    number & 0x7f,
+  );
+}
+
+function readNumber(buffer: Buffer, start: number, end: number): number {
+  let number = 0;
+  for (let at = start; at < end; at += 1) number = number * 128 + buffer[at]!;
+  return number;
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes)
+    ? bytes
+    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /**

@@ -1,17 +1,14 @@
 import { StoreError } from '../../engine/errors.ts';
 import { type DurationMs, MIB } from '../../engine/units.ts';
-import type { Reply } from './redis-driver.ts';
+import type { Argument, Reply } from './redis-driver.ts';
 import { refused } from './redis-link.ts';
-
-/** Expected head, next value, lifetime in milliseconds or nothing. */
-export type SwapArguments = readonly [head: Buffer, value: Buffer, lifetime: string];
 
 export interface SwapBatchesOptions {
   /** 1 where keys of several operations cannot travel together. */
   readonly maxBatch: number;
   readonly timeoutMs: DurationMs;
   /** Runs the swap script once, for all these keys. */
-  run(keys: readonly string[], args: readonly (string | Buffer)[]): Promise<Reply>;
+  run(keys: string[], args: Argument[]): Promise<Reply>;
 }
 
 /** What one call of the script carries; Redis does nothing else meanwhile. A single value may exceed it. */
@@ -19,7 +16,9 @@ const MAX_BYTES = MIB;
 
 interface Entry {
   readonly key: string;
-  readonly args: SwapArguments;
+  readonly head: string;
+  readonly value: Argument;
+  readonly lifetime: string;
   readonly addedAt: DurationMs;
   resolve(reply: Reply): void;
   reject(error: unknown): void;
@@ -38,18 +37,20 @@ export class SwapBatches {
     this.#options = options;
   }
 
-  add(key: string, args: SwapArguments): Promise<Reply> {
+  /** `lifetime`: in milliseconds, or nothing. */
+  add(key: string, head: string, value: Argument, lifetime: string): Promise<Reply> {
     return new Promise((resolve, reject) => {
-      const entry = { key, args, addedAt: performance.now(), resolve, reject };
+      const addedAt = performance.now();
+      const entry = { key, head, value, lifetime, addedAt, resolve, reject };
       if (this.#options.maxBatch === 1) {
         this.#send([entry]);
         return;
       }
-      this.#bytes += args[1].length;
+      this.#bytes += value.length;
       const { length } = this.#waiting;
       if (length > 0 && (length === this.#options.maxBatch || this.#bytes > MAX_BYTES)) {
         this.#flush();
-        this.#bytes = args[1].length;
+        this.#bytes = value.length;
       }
       if (this.#waiting.push(entry) === 1) setImmediate(() => this.#flush());
     });
@@ -69,8 +70,12 @@ export class SwapBatches {
   }
 
   #send(batch: readonly Entry[]): void {
-    const keys = batch.map(({ key }) => key);
-    const args = batch.flatMap((entry) => entry.args);
+    const keys: string[] = [];
+    const args: Argument[] = [];
+    for (const { key, head, value, lifetime } of batch) {
+      keys.push(key);
+      args.push(head, value, lifetime);
+    }
     this.#options.run(keys, args).then(
       (replies) => {
         for (const [at, entry] of batch.entries()) settle(entry, (replies as Reply[])[at]);

@@ -2,7 +2,7 @@
  * Replaces records whose revisions are still the expected ones, each on its own.
  *
  *   KEYS[i]        a record; also the channel that wakes those who wait for it
- *   ARGV[3i - 2]   the expected revision, 8 bytes big-endian: the head of the stored value
+ *   ARGV[3i - 2]   the expected revision, 8 characters: the head of the stored value
  *   ARGV[3i - 1]   the next value
  *   ARGV[3i]       after how many milliseconds Redis may forget it; empty is never
  *
@@ -21,7 +21,7 @@ for at, key in ipairs(KEYS) do
   local head = pcall('GETRANGE', key, '0', '7')
   local same = head == expected
   local awaited = not same and type(head) == 'string' and #head == 8
-    and head == string.char(string.byte(expected) + 64) .. string.sub(expected, 2)
+    and head == string.char(string.byte(expected) + 32) .. string.sub(expected, 2)
   if same or awaited then
     local done
     if lifetime == '' then
