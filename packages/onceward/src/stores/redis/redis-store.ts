@@ -24,7 +24,6 @@ import type { RedisLink } from './redis-link.ts';
 import type { RedisServers } from './redis-servers.ts';
 import { RESERVE_REVISIONS } from './reserve-revisions.lua.ts';
 import { RevisionSource } from './revision-source.ts';
-import { SendPace } from './send-pace.ts';
 import { decodeValue, encodeHead, encodeValue, keyOf, type StoredValue } from './stored-value.ts';
 import { SWAP } from './swap.lua.ts';
 import { SwapBatches } from './swap-batches.ts';
@@ -71,7 +70,6 @@ export class RedisStore implements RecordStore {
   readonly #servers: RedisServers;
   readonly #revisions: RevisionSource;
   readonly #swaps: SwapBatches;
-  readonly #pace = new SendPace();
 
   constructor(parts: RedisStoreParts) {
     this.traits = {
@@ -113,7 +111,7 @@ export class RedisStore implements RecordStore {
       return Promise.reject(error);
     }
     const key = keyOf(this.#parts.prefix, id);
-    if (expected === null) return this.#create(key, next);
+    if (expected === null) return this.#claim(key, next);
     return this.#replace(key, expected, encodeHead(expected, false), next);
   }
 
@@ -156,26 +154,21 @@ export class RedisStore implements RecordStore {
     }
   }
 
-  #create(key: string, next: NextRecord | null): Promise<SwapResult> {
+  #claim(key: string, next: NextRecord | null): Promise<SwapResult> {
     const revision = this.#revisions.take(0);
-    if (revision !== null) return this.#claim(key, revision, next);
-    return this.#revisionAbove(0).then((reserved) => this.#claim(key, reserved, next));
+    if (revision !== null) return this.#claimAs(revision, key, next);
+    return this.#revisionAbove(0).then((reserved) => this.#claimAs(reserved, key, next));
   }
 
   /** One plain command that also shows the winner. */
-  #claim(key: string, revision: Revision, next: NextRecord | null): Promise<SwapResult> {
+  #claimAs(revision: Revision, key: string, next: NextRecord | null): Promise<SwapResult> {
     const lifetime = lifetimeOf(next);
     const value = encodeValue(next, revision);
     const command: Command =
       lifetime === ''
         ? ['SET', key, value, 'NX', 'GET']
         : ['SET', key, value, 'NX', 'GET', 'PX', lifetime];
-    const turn = this.#pace.enter();
-    const reply =
-      turn === null
-        ? this.#servers.run(key, command)
-        : turn.then(() => this.#servers.run(key, command));
-    return reply.then((there) => {
+    return this.#servers.run(key, command).then((there) => {
       const found = valueIn(there);
       if (found === null || found.revision === revision) return { won: true, revision };
       if (found.state !== null) return { won: false, current: recordIn(found) };
