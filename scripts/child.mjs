@@ -10,9 +10,10 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 /**
  * Runs a program to its end with our terminal, and resolves to its exit code. Signals that reach us are passed
- * on to it, by its pid, and once it has ended so do we, so that stopping the script stops all of it.
+ * on to it, by its pid, and once it has ended so do we, so that stopping the script stops all of it. `patient`: it
+ * knows itself how long it may take.
  */
-export function runChild(command, args, { cwd = ROOT, env = process.env } = {}) {
+export function runChild(command, args, { cwd = ROOT, env = process.env, patient = false } = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { cwd, env, stdio: 'inherit' });
     let killTimer;
@@ -22,6 +23,7 @@ export function runChild(command, args, { cwd = ROOT, env = process.env } = {}) 
       // A terminal has already sent its SIGINT to the whole foreground group; a second one would be read as "at once".
       if (signal === 'SIGINT' && process.stdin.isTTY) return;
       child.kill(signal);
+      if (patient) return;
       killTimer ??= setTimeout(() => child.kill('SIGKILL'), STOP_GRACE_MS).unref();
     };
     for (const signal of SIGNALS) process.on(signal, forward);

@@ -11,8 +11,5 @@ if (!existsSync(join(ROOT, 'packages/server/package.json'))) {
 }
 await ensureInstalled();
 await buildPackages();
-process.exitCode = await runChild(process.execPath, [
-  join(ROOT, 'packages/server/dist/cli.js'),
-  'serve',
-  ...process.argv.slice(2),
-]);
+const serve = [join(ROOT, 'packages/server/dist/cli.js'), 'serve', ...process.argv.slice(2)];
+process.exitCode = await runChild(process.execPath, serve, { patient: true });

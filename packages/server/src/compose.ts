@@ -45,8 +45,9 @@ export async function compose(config: Config, log: Logger, parts: Parts = {}): P
   const events = new EventHub((err) => log.error({ err }, 'listener_failed'));
   events.listen(metrics.countEvent);
   events.listen(logEvents(log));
-  const { audit, credentials, made } = await openFiles(settings, store);
-  const ledger = parts.ledger === true ? await openOwnLedger(settings, log, [store, audit]) : null;
+  const ledger = parts.ledger === true ? await openOwnLedger(settings, log, store) : null;
+  // The credential last: once it is made, nothing may keep it from being shown.
+  const { audit, credentials, made } = await openFiles(settings, ledger, store);
   const engine = createTracedOnceward({
     store,
     near: { maxEntries: settings.maxEntries },
@@ -93,8 +94,28 @@ async function openStore(settings: Settings, log: Logger): Promise<RecordStore> 
       return openWalStore({
         directory: join(settings.data, 'wal'),
         onDamage: (damage) => log.error({ damage }, 'store_damage'),
+      }).catch((error: unknown) => {
+        throw explainFolder(settings.data, error);
       });
   }
+}
+
+/** Names the setting that leads to the folder, which is what can be changed. */
+function explainFolder(data: string, error: unknown): unknown {
+  if (!(error instanceof OncewardError)) return error;
+  if (error.code === 'ONCE_STORE_LOCKED') {
+    const remedy = 'Stop it, or choose another folder with ONCEWARD_DATA (--data).';
+    return new OncewardError('ONCE_STORE_LOCKED', `${error.message} ${remedy}`, { cause: error });
+  }
+  return error.code === 'ONCE_INVALID_CONFIG' ? unusable(data, error.message, error) : error;
+}
+
+function unusable(data: string, why: string, cause: unknown): OncewardError {
+  return new OncewardError(
+    'ONCE_STORE_UNAVAILABLE',
+    `ONCEWARD_DATA (--data) names ${data}, which cannot be used: ${why.replace(/\.$/, '')}. Choose a folder that this process may write to.`,
+    { cause },
+  );
 }
 
 function storeUrlOf({ store, storeUrl }: Settings): string {
@@ -181,24 +202,20 @@ export async function openToInspect(address: string, timeoutMs: number): Promise
   }
 }
 
-/** What was opened before goes if this does not open. */
-async function openOwnLedger(
-  settings: Settings,
-  log: Logger,
-  opened: readonly { close(): Promise<void> }[],
-): Promise<Ledger> {
+/** The store goes if this does not open. */
+async function openOwnLedger(settings: Settings, log: Logger, store: RecordStore): Promise<Ledger> {
   try {
     const directory = join(settings.data, 'ledger');
     const ledger = await openLedger({ directory, ...ledgerOptions(settings) });
     log.info({ ...ledger.opening }, 'ledger_opened');
     return ledger;
   } catch (error) {
-    for (const one of opened) await one.close();
+    await store.close();
     throw error;
   }
 }
 
-async function openFiles(settings: Settings, store: RecordStore) {
+async function openFiles(settings: Settings, ledger: Ledger | null, store: RecordStore) {
   const { data, apiKey, apiSecret } = settings;
   try {
     const audit = await AuditTrail.open(data);
@@ -207,13 +224,10 @@ async function openFiles(settings: Settings, store: RecordStore) {
     const { store: credentials, made } = await CredentialStore.open({ path, configured });
     return { audit, credentials, made };
   } catch (error) {
+    await ledger?.close();
     await store.close();
-    const { code } = error as NodeJS.ErrnoException;
+    const { code, path = data } = error as NodeJS.ErrnoException;
     if (error instanceof OncewardError || code === undefined) throw error;
-    throw new OncewardError(
-      'ONCE_INVALID_CONFIG',
-      `ONCEWARD_DATA names ${data}, which cannot be written to (${code}). Choose a folder that this process may write to.`,
-      { cause: error },
-    );
+    throw unusable(data, `${path} cannot be written to (${code})`, error);
   }
 }

@@ -135,7 +135,14 @@ describe('[U3] the command line', () => {
     ['a bad setting', 'usage', ['ls', '--url', 'nowhere'], {}],
     ['a record that is not there', 'absent', ['get', 's', 'k'], {}],
     ['a wrong secret', 'refused', ['ls'], { ONCEWARD_API_SECRET: 'sk_wrong' }],
-    ['a state that does not exist', 'refused', ['ls', '--state', 'lost'], {}],
+    ['a state that does not exist', 'usage', ['ls', '--state', 'lost'], {}],
+    ['a count that is none', 'usage', ['ls', '--limit', 'abc'], {}],
+    [
+      'a verdict that does not exist',
+      'usage',
+      ['resolve', 's', 'k', '--as', 'x', '--reason', 'r'],
+      {},
+    ],
     ['no server', 'unreachable', ['stats'], { ONCEWARD_URL: 'http://127.0.0.1:9' }],
   ] as const) {
     it(`ends with ${EXIT[exit].code} at ${what}, in one line and without a stack`, async () => {

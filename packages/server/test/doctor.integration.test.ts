@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openPostgresStore } from 'onceward/postgres';
 import { openSqliteStore } from 'onceward/sqlite';
@@ -19,6 +20,18 @@ async function lookAt(...args: string[]): Promise<(check: string) => Line | unde
   const { findings } = JSON.parse(stdout) as { findings: Line[] };
   return (check) => findings.find((line) => line.check === check);
 }
+
+it('doctor refuses a data folder that a server could not use', async () => {
+  const folder = temporaryFolder();
+  const file = join(folder.path, 'file');
+  writeFileSync(file, '');
+  const found = await lookAt('--data', file);
+  expect(found('data folder')).toMatchObject({
+    result: 'bad',
+    detail: expect.stringContaining('is not a folder'),
+  });
+  folder.remove();
+});
 
 describe('doctor explains a store', () => {
   it('in Redis, and what keeps it from promising more', async () => {

@@ -3,7 +3,13 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { ADMIN, CREDENTIAL, RunningProgram, temporaryFolder } from './running-program.ts';
+import {
+  ADMIN,
+  CREDENTIAL,
+  RunningProgram,
+  runCommand,
+  temporaryFolder,
+} from './running-program.ts';
 import { UpstreamServer } from './upstream-server.ts';
 
 const upstream = new UpstreamServer();
@@ -334,11 +340,34 @@ describe('[H15] a gateway', () => {
 
   it('lets running requests finish when it is asked to stop', async () => {
     const gateway = await startGateway();
-    const running = post('/last?delay=700', newKey(), {}, gateway);
+    const running = post('/last?delay=900', newKey(), {}, gateway);
     await sleep(300);
     const ended = gateway.program.stop();
+    await sleep(200);
+    expect((await fetch(`${gateway.admin}/readyz`)).status).toBe(503);
     expect((await running).status).toBe(201);
     expect(await ended).toMatchObject({ code: 0 });
+  });
+
+  it('[U3] gets no credential of a command that takes it for the server, and nor does the API', async () => {
+    const before = upstream.seen.length;
+    const env = { ONCEWARD_URL: shared.url, ...CREDENTIAL };
+    const { code, stderr } = await runCommand(['ls'], env);
+    expect(code).toBe(5);
+    expect(stderr).toMatch(/^onceward: .*no credential was sent.*admin port/);
+    const seen = upstream.seen.slice(before);
+    expect(seen.map(({ url }) => url)).toEqual(['/healthz']);
+    expect(seen[0]?.headers).not.toHaveProperty('x-api-secret');
+  });
+
+  it('names the setting of its admin port when that is taken', async () => {
+    const { port } = new URL(shared.url);
+    const env = { PORT: '0', ONCEWARD_ADMIN_PORT: port, ONCEWARD_LOG_LEVEL: 'silent' };
+    const data = temporaryFolder();
+    folders.push(data);
+    const args = ['gateway', '--upstream', upstreamUrl, '--data', data.path];
+    const { code, stderr } = await runCommand(args, { ...env, ...CREDENTIAL });
+    expect([code, stderr]).toEqual([6, expect.stringContaining('--admin-port')]);
   });
 });
 

@@ -75,6 +75,16 @@ describe('[U1] a server that is asked to stop', () => {
     expect(await lost).toBe('lost');
   });
 
+  it('takes a signal that reaches it twice at once for one', async () => {
+    const server = await startServer();
+    const running = order(server.url, 'k', '?delay_ms=800');
+    await sleep(200);
+    server.program.child.kill('SIGTERM');
+    const ended = server.stop();
+    expect((await running).status).toBe(201);
+    expect(await ended).toMatchObject({ code: 0, signal: null });
+  });
+
   it('says so when it could not wait for all of them', async () => {
     const server = await startServer({ ONCEWARD_DRAIN_SECONDS: '0.2' });
     const lost = order(server.url, 'k', '?delay_ms=30000').catch(() => 'lost');
@@ -95,9 +105,11 @@ describe('[U1] a server that cannot start', () => {
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const port = String((other.address() as AddressInfo).port);
     const env = { PORT: port, ONCEWARD_DATA: newFolder(), ONCEWARD_LOG_LEVEL: 'silent' };
-    const { code, stderr } = await runCommand(['serve'], env);
+    const { code, stdout, stderr } = await runCommand(['serve'], env);
     other.close();
     expect(code).toBe(6);
+    // It is stored, so it must have been shown.
+    expect(stdout).toContain('ONCEWARD_API_SECRET=sk_');
     expect(stderr.trim().split('\n')).toEqual([expect.stringMatching(`port ${port}.*PORT`)]);
   });
 
@@ -106,7 +118,7 @@ describe('[U1] a server that cannot start', () => {
     const env = { PORT: '0', ONCEWARD_DATA: first.data, ...CREDENTIAL };
     const { code, stderr } = await runCommand(['serve'], env);
     expect(code).toBe(7);
-    expect(stderr.trim().split('\n')).toHaveLength(1);
+    expect(stderr.trim().split('\n')).toEqual([expect.stringContaining('ONCEWARD_DATA (--data)')]);
     expect((await fetch(`${first.url}/readyz`)).status).toBe(200);
     await first.stop();
   });
@@ -115,8 +127,8 @@ describe('[U1] a server that cannot start', () => {
     const file = join(newFolder(), 'file');
     writeFileSync(file, '');
     const { code, stderr } = await runCommand(['serve'], { PORT: '0', ONCEWARD_DATA: file });
-    expect(code).toBe(2);
-    expect(stderr.trim().split('\n')).toEqual([expect.stringContaining(file)]);
+    expect(code).toBe(8);
+    expect(stderr.trim().split('\n')).toEqual([expect.stringContaining(`--data) names ${file},`)]);
   });
 
   it('says which credentials file it cannot understand', async () => {
@@ -141,7 +153,10 @@ describe('[U1] a server', () => {
   it('is healthy, ready, and says where it is', async () => {
     const server = await startServer();
     expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
-    expect(await (await fetch(`${server.url}/healthz`)).json()).toEqual({ status: 'ok' });
+    expect(await (await fetch(`${server.url}/healthz`)).json()).toEqual({
+      status: 'ok',
+      service: 'onceward',
+    });
     expect(await (await fetch(`${server.url}/readyz`)).json()).toEqual({ status: 'ready' });
     await server.stop();
   });
@@ -170,7 +185,7 @@ describe.skipIf(process.getuid?.() === 0)('[U1] a folder of somebody else', () =
     const data = newFolder();
     chmodSync(data, 0o500);
     const { code, stderr } = await runCommand(['serve'], { PORT: '0', ONCEWARD_DATA: data });
-    expect(code).toBe(2);
+    expect(code).toBe(8);
     expect(stderr.trim().split('\n')).toEqual([expect.stringContaining(data)]);
   });
 });

@@ -18,10 +18,7 @@ it('[U1] npm start on a fresh clone serves the first minute of the README', asyn
     recursive: true,
     filter: (path) => !notInAClone.has(path.split(sep).at(-1) ?? ''),
   });
-  // npm itself does not pass a signal on, so what it would run is run here.
-  const { scripts } = JSON.parse(await readFile(join(clone, 'package.json'), 'utf8'));
-  const [program, ...args] = (scripts as { start: string }).start.split(' ');
-  const child = spawn(program === 'node' ? process.execPath : 'false', args, {
+  const child = spawn('npm', ['start'], {
     cwd: clone,
     env: { ...process.env, PORT: '0' },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -33,8 +30,8 @@ it('[U1] npm start on a fresh clone serves the first minute of the README', asyn
     });
   }
   const ended = once(child, 'close');
+  let url: string | undefined;
   try {
-    let url: string | undefined;
     for (let tries = 0; url === undefined && child.exitCode === null && tries < 5_000; tries += 1) {
       await sleep(100);
       url = /^onceward is ready on (\S+)$/m.exec(output)?.[1];
@@ -54,6 +51,8 @@ it('[U1] npm start on a fresh clone serves the first minute of the README', asyn
     expect(ids[0]).toBe(ids[1]);
     expect(stdout).toContain('{"orders":1}');
     expect(output).toMatch(/ONCEWARD_API_KEY=ak_/);
+    const help = await run('npx', ['onceward', '--help'], { cwd: clone });
+    expect(help.stdout).toContain('Usage: onceward');
     const page = await fetch(`${url}/docs/`);
     expect([page.status, page.headers.get('content-type')]).toEqual([
       200,
@@ -65,4 +64,5 @@ it('[U1] npm start on a fresh clone serves the first minute of the README', asyn
     await rm(clone, { recursive: true, force: true });
   }
   expect(output).toContain('"draining"');
+  await expect(fetch(`${url}/healthz`)).rejects.toThrow('fetch failed');
 }, 900_000);

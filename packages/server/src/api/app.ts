@@ -22,6 +22,8 @@ const LONGEST_PARAMETER = 6_000;
 export interface AppOptions {
   /** Whether the demo orders API is served too. */
   readonly demo: boolean;
+  /** Whether what this stands beside is finishing, and should get no new requests. */
+  isDraining?(): boolean;
 }
 
 export async function buildApp(program: Program, options: AppOptions): Promise<Api> {
@@ -52,7 +54,7 @@ export async function buildApp(program: Program, options: AppOptions): Promise<A
   refuseProperly(app, log);
   timeRequests(app, program);
   await describeApi(app, VERSION);
-  healthRoutes(app, program, () => closing);
+  healthRoutes(app, program, () => closing || options.isDraining?.() === true);
   // A gate decides nothing, so it has no store to look at and nothing to offer but jobs.
   if (config.settings.role !== 'gate') {
     operationsRoutes(app, program);

@@ -36,10 +36,10 @@ export function healthRoutes(api: Api, program: Program, isClosing: () => boolea
       schema: {
         tags,
         summary: 'The process lives',
-        response: { 200: z.object({ status: z.literal('ok') }) },
+        response: { 200: z.object({ status: z.literal('ok'), service: z.literal('onceward') }) },
       },
     },
-    async () => ({ status: 'ok' as const }),
+    async () => ({ status: 'ok' as const, service: 'onceward' as const }),
   );
 
   api.get(

@@ -14,19 +14,21 @@ const TIMEOUT_MS = 30_000;
 type Access = Pick<Settings, 'url' | 'apiKey' | 'apiSecret'>;
 
 export function adminClient(access: Access): AdminClient {
-  const ask = async (path: string, init: RequestInit): Promise<Response> => {
-    const response = await fetch(address(access.url, path), {
-      ...init,
-      headers: { ...credentialOf(access), ...init.headers },
-      redirect: 'error',
-    }).catch((cause: unknown) => {
+  const reach = (path: string, init: RequestInit): Promise<Response> =>
+    fetch(address(access.url, path), { ...init, redirect: 'error' }).catch((cause: unknown) => {
       if (init.signal?.aborted === true && (cause as Error).name === 'AbortError') throw cause;
       throw new CommandFailure('unreachable', unreachable(access.url, cause), cause);
     });
+  const bounded = () => AbortSignal.timeout(TIMEOUT_MS);
+  let recognised: Promise<void> | null = null;
+  const ask = async (path: string, init: RequestInit): Promise<Response> => {
+    recognised ??= recognise(access.url, () => reach('/healthz', { signal: bounded() }));
+    await recognised;
+    const headers = { ...credentialOf(access), ...init.headers };
+    const response = await reach(path, { ...init, headers });
     if (!response.ok) throw await refusal(response);
     return response;
   };
-  const bounded = () => AbortSignal.timeout(TIMEOUT_MS);
   return {
     async get<T>(path: string) {
       return (await (await ask(path, { signal: bounded() })).json()) as T;
@@ -44,6 +46,17 @@ export function adminClient(access: Access): AdminClient {
     },
     open: (path, signal) => ask(path, signal === undefined ? {} : { signal }),
   };
+}
+
+/** The default address may be that of a gateway, which would hand the credential on to the API behind it. */
+async function recognise(url: URL, ask: () => Promise<Response>): Promise<void> {
+  const answer = await ask();
+  const { service } = (await answer.json().catch(() => ({}))) as { service?: unknown };
+  if (service === 'onceward') return;
+  throw new CommandFailure(
+    'unreachable',
+    `${url.href} answers, but not as onceward does, so no credential was sent; is --url right? A gateway has an admin port of its own (8081).`,
+  );
 }
 
 export function recordPath(scope: string, key: string): string {

@@ -1,4 +1,4 @@
-import { stat, statfs } from 'node:fs/promises';
+import { access, constants, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import type { Settings } from '../config/settings.ts';
@@ -47,6 +47,16 @@ async function checkFolder(folder: string): Promise<Finding[]> {
       { check, result: 'warn', detail: `${folder} is not here; it is made at the first start` },
     ];
   }
+  const fault = !found.isDirectory()
+    ? 'is not a folder'
+    : await access(folder, constants.W_OK).then(
+        () => null,
+        () => 'cannot be written to by this user',
+      );
+  if (fault !== null) {
+    const detail = `${folder} ${fault}; choose another with ONCEWARD_DATA (--data)`;
+    return [{ check, result: 'bad', detail }];
+  }
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
   const detail = `${Math.floor(free / 1_048_576)} MiB free at ${folder}`;
@@ -90,7 +100,7 @@ function checkStats({ store, records }: Stats): Finding[] {
       result: forgetful ? 'warn' : 'ok',
       detail: forgetful
         ? `${store.name} forgets everything when the process ends`
-        : `${store.name}, survives the end of its ${store.durability}`,
+        : `${store.name}, survives ${SURVIVES[store.durability] ?? store.durability}`,
     },
     {
       check: 'in doubt',
@@ -99,6 +109,12 @@ function checkStats({ store, records }: Stats): Finding[] {
     },
   ];
 }
+
+const SURVIVES: Readonly<Record<string, string>> = {
+  process: 'the end of the process, but not a power cut',
+  machine: 'a crash and a power cut of the machine',
+  replicated: 'the loss of a machine',
+};
 
 const COLOURS = { ok: 'green', warn: 'yellow', bad: 'red' } as const;
 

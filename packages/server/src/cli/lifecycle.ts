@@ -11,13 +11,18 @@ export interface Running {
   cutOff(): void;
 }
 
+/** A process group and whoever passes signals on may both deliver one; nobody asks twice so soon. */
+const SAME_SIGNAL_MS = 150;
+
 /** Waits for a signal, then for the drain. A second signal ends the process on the spot. */
 export function runUntilSignal(running: Running, drainMs: number, log: Logger): Promise<ExitName> {
   return new Promise((resolve, reject) => {
-    let stopping = false;
+    let askedAt: number | null = null;
     const stop = (signal: (typeof SIGNALS)[number]) => {
-      if (stopping) process.exit(128 + constants.signals[signal]);
-      stopping = true;
+      const now = performance.now();
+      if (askedAt !== null && now - askedAt < SAME_SIGNAL_MS) return;
+      if (askedAt !== null) process.exit(128 + constants.signals[signal]);
+      askedAt = now;
       log.info({ signal }, 'draining');
       let cut = false;
       const timer = setTimeout(() => {

@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { RecordViewBody } from '../api/record-view.ts';
 import { type AdminClient, adminClient, recordPath } from './admin-client.ts';
 import { CommandFailure } from './exit-code.ts';
@@ -15,9 +15,16 @@ type Options = Record<string, string | boolean | undefined>;
 /** `ls`, `get`, `extend`, `purge` and `resolve`: what can be done with records. */
 export function addRecordCommands(parent: Command): void {
   asking(parent, 'ls', 'list the records that changed last')
-    .option('--state <state>', 'only pending, committed, rejected or in_doubt')
+    .addOption(
+      new Option('--state <state>', 'only those in this state').choices([
+        'pending',
+        'committed',
+        'rejected',
+        'in_doubt',
+      ]),
+    )
     .option('--scope <scope>', 'only of this scope')
-    .option('--limit <count>', 'at most so many', '50')
+    .option('--limit <count>', 'at most so many', countOf, '50')
     .action((options: Options) => list(clientOf(options), options));
 
   asking(parent, 'get <scope> <key>', 'show one record')
@@ -51,7 +58,11 @@ export function addRecordCommands(parent: Command): void {
     });
 
   asking(parent, 'resolve <scope> <key>', 'say what became of an operation that is in doubt')
-    .requiredOption('--as <verdict>', 'committed, rejected, or void (it did not happen)')
+    .addOption(
+      new Option('--as <verdict>', 'void: it did not happen')
+        .choices(['committed', 'rejected', 'void'])
+        .makeOptionMandatory(),
+    )
     .requiredOption('--reason <text>', 'why, for the audit trail')
     .action(async (scope: string, key: string, options: Options) => {
       const body = { as: options.as, reason: options.reason };
@@ -59,6 +70,11 @@ export function addRecordCommands(parent: Command): void {
       const result = { scope, key, resolved: options.as };
       report(options, result, () => `resolved ${printable(key)} as ${options.as}`);
     });
+}
+
+function countOf(text: string): string {
+  if (/^[1-9]\d{0,5}$/.test(text)) return text;
+  throw new InvalidArgumentError('It must be a whole number from 1 on.');
 }
 
 function asking(parent: Command, name: string, description: string): Command {

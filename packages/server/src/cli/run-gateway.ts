@@ -20,11 +20,14 @@ export async function runGateway(options: Record<string, unknown>): Promise<numb
   }
   const log = programLog(logLevel);
   const program = await compose(config, log);
+  announceCredential(program);
   const gateway = new Gateway(program, upstream);
-  const admin = await buildApp(program, { demo: false });
+  let draining = false;
+  const admin = await buildApp(program, { demo: false, isDraining: () => draining });
   try {
     await admin.listen({ host, port: adminPort }).catch((error: unknown) => {
-      throw listenFailure(error, host, adminPort);
+      const remedy = 'choose another with ONCEWARD_ADMIN_PORT (--admin-port)';
+      throw listenFailure(error, host, adminPort, remedy);
     });
     gateway.server.listen(port, host);
     await once(gateway.server, 'listening').catch((error: unknown) => {
@@ -38,6 +41,7 @@ export async function runGateway(options: Record<string, unknown>): Promise<numb
   const exit = runUntilSignal(
     {
       async drain() {
+        draining = true;
         await gateway.close();
         await admin.close();
         await program.close();
@@ -50,7 +54,6 @@ export async function runGateway(options: Record<string, unknown>): Promise<numb
     drainSeconds * 1_000,
     log,
   );
-  announceCredential(program);
   const own = gateway.server.address() as AddressInfo;
   const other = admin.server.address() as AddressInfo;
   print(`onceward admin is on ${urlOf(host, other.port)}`);

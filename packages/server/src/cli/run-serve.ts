@@ -16,6 +16,7 @@ export async function runServe(options: Record<string, unknown>): Promise<number
   const log = programLog(logLevel);
   const { ledger, role } = config.settings;
   const program = await compose(config, log, { ledger: ledger && role === 'both' });
+  announceCredential(program);
   const app = await buildApp(program, { demo: config.settings.demo });
   let grpc: GrpcServer | null;
   try {
@@ -43,7 +44,6 @@ export async function runServe(options: Record<string, unknown>): Promise<number
     drainSeconds * 1_000,
     log,
   );
-  announceCredential(program);
   const address = app.server.address() as AddressInfo;
   if (grpc !== null) print(`onceward serves gRPC on ${urlOf(host, grpc.port)}`);
   print(`onceward is ready on ${urlOf(host, address.port)}`);
@@ -60,6 +60,7 @@ async function listenForGrpc(program: Program): Promise<GrpcServer | null> {
   });
 }
 
+/** Before anything else can fail: it was stored, and is never told again. */
 export function announceCredential({ madeCredential }: Program): void {
   if (madeCredential === null) return;
   print('The admin credential, shown this once; only its hash is kept:');

@@ -18,7 +18,8 @@ export function addSettingFlags(command: Command, ids: readonly SettingId[]): Co
   for (const id of ids) {
     const setting: Setting<unknown> = SETTINGS[id];
     const { name, initial } = setting;
-    const also = initial === null ? name : `${name}, else ${String(initial)}`;
+    const otherwise = String(initial ?? '');
+    const also = otherwise === '' ? name : `${name}, else ${otherwise}`;
     const option = new Option(`--${setting.flag} <value>`, `${setting.about} (${also})`);
     // Commander would name it in camel case; the flag's own name leads back to the setting.
     option.attributeName = () => setting.flag ?? id;

@@ -252,3 +252,23 @@ describe('what Redis promises', () => {
     await other.dispose();
   });
 });
+
+describe('a client of ioredis', () => {
+  it('lends its address, but no setting that would change what is asked or answered', async () => {
+    const client = new Redis(server.url, {
+      lazyConnect: true,
+      keyPrefix: 'mine:',
+      stringNumbers: true,
+      enableAutoPipelining: true,
+    });
+    const store = await openRedisStore({ client });
+    opened.push(store);
+    const id = { scope: 'lent', key: 'k' };
+    const claimed = await winner(store.swap(id, null, record('pending', 1_000)));
+    await winner(store.swap(id, claimed, record('committed', 1_000)));
+    const found = [];
+    for await (const one of store.scan({ scope: 'lent', limit: 9 })) found.push(one.id);
+    expect(found).toEqual([id]);
+    client.disconnect();
+  });
+});

@@ -39,14 +39,16 @@ it('a due time comes back, never earlier than it was', () => {
   const due = (dueAt: number) =>
     decodeValue(roundTrip(encodeValue({ bytes: everyByte, state: 'rejected', dueAt }, 1))).dueAt;
   expect(due(1_000.25)).toBe(1_001);
+  expect([due(-1), due(Number.NaN)]).toEqual([0, 0]);
   expect(due(2 ** 48)).toBe(2 ** 48);
 });
 
 it.each([
   ['nothing', Buffer.alloc(0)],
   ['too short', Buffer.from('short')],
-  ['of no known state', Buffer.from('\0\0\0\0\0\0\0\x01\x06aaaaaaa')],
-  ['of no known form', Buffer.from('something else than a record')],
+  ['of no known state', Buffer.from('\0\0\0\0\0\0\0\x01Faaaaaaa')],
+  ['of another form', Buffer.from('\0\0\0\0\0\0\0\x01\x02aaaaaaa')],
+  ['a sentence', Buffer.from('something else than a record')],
 ])('a value that is no record is refused: %s', (_, value) => {
   expect(() => decodeValue(value)).toThrow('something else than a record');
 });

@@ -31,6 +31,8 @@ const STATES: readonly (RecordState | null)[] = [
   'rejected',
   'in_doubt',
 ];
+/** Marks this form of a value; another one is not taken for a record. */
+const FORM = 0x40;
 /** Added to the state where bytes are not stored as text. */
 const AS_BYTES = 8;
 
@@ -53,9 +55,11 @@ export function encodeValue(next: NextRecord | null, revision: Revision): string
   const bytes = next === null ? NO_BYTES : bufferOf(next.bytes);
   const isText = bytes.length <= MAX_TEXT_BYTES;
   const state = next === null ? 0 : STATES.indexOf(next.state);
-  const dueAt = Math.min(Math.ceil(next?.dueAt ?? NEVER), NEVER);
+  const due = next?.dueAt ?? NEVER;
+  const dueAt = due > 0 ? Math.min(Math.ceil(due), NEVER) : 0;
   // The upper half of a due time has three characters, so that state and form have room before it.
-  const formAndDue = (isText ? state : state + AS_BYTES) * 2 ** 21 + Math.floor(dueAt / HALF);
+  const form = FORM + (isText ? state : state + AS_BYTES);
+  const formAndDue = form * 2 ** 21 + Math.floor(dueAt / HALF);
   const head =
     encodeHead(revision, next === null) + fourCharacters(formAndDue) + fourCharacters(dueAt % HALF);
   return isText
@@ -64,9 +68,9 @@ export function encodeValue(next: NextRecord | null, revision: Revision): string
 }
 
 export function decodeValue(buffer: Buffer): StoredValue {
-  const form = buffer[8] ?? 0;
-  const state = STATES[form % AS_BYTES];
-  if (buffer.length < HEAD_BYTES || form >= 2 * AS_BYTES || state === undefined) {
+  const form = (buffer[8] ?? 0) - FORM;
+  const state = form < 0 || form >= 2 * AS_BYTES ? undefined : STATES[form % AS_BYTES];
+  if (buffer.length < HEAD_BYTES || state === undefined) {
     throw new StoreError(
       'ONCE_RECORD_UNREADABLE',
       'a key of the store holds something else than a record; look at it before removing it',
