@@ -3,7 +3,7 @@ import { drawPlan } from './draw-plan.ts';
 import { runPlan, runSeeds } from './run-worlds.ts';
 import type { Simulation } from './simulation.ts';
 
-const WORLDS = 300;
+const WORLDS = 320;
 
 describe('simulated worlds', () => {
   const worlds: Simulation[] = [];
@@ -31,7 +31,7 @@ describe('simulated worlds', () => {
     ['[E4] duplicates that wait in vain', /refused, in_progress/, 100],
     ['[E5] claims that are renewed', /pending r\d+ → pending \(attempt 1\)/, 300],
     ['[E6] claims that are taken over', /pending r\d+ → pending \(attempt [2-9]\)/, 20],
-    ['[E6] claims that go in doubt', /pending r\d+ → in_doubt/, 80],
+    ['[E6] claims that go in doubt', /pending r\d+ → in_doubt/, 100],
     ['[E6] doubts that a late commit resolves', /in_doubt r\d+ → committed/, 10],
     ['[E6] doubts that are voided', /in_doubt r\d+ → absent/, 3],
     ['[E6] probes', /probes fence/, 5],

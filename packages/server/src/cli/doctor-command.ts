@@ -9,6 +9,8 @@ import { ASKING, addSettingFlags, configFor } from './setting-flags.ts';
 import type { Stats } from './stats-command.ts';
 import type { Finding } from './store-check.ts';
 
+type PromiseOf = (durability: string) => string;
+
 const STALE_LIMIT = 1_000;
 const LEAST_FREE_BYTES = 256 * 1_048_576;
 
@@ -27,12 +29,12 @@ export function addDoctor(parent: Command): void {
     .action(async (options: Record<string, string | boolean | undefined>) => {
       const { lookAt, ...flags } = options;
       const { settings } = configFor(flags);
-      const { checkStore } = await import('./store-check.ts');
+      const { checkStore, promiseOf } = await import('./store-check.ts');
       const findings = [
         { check: 'settings', result: 'ok', detail: 'all of them make sense' } as const,
         ...(await checkFolder(settings.data)),
         ...(await checkStore(settings, lookAt as string | undefined)),
-        ...(await checkServer(adminClient(settings), settings)),
+        ...(await checkServer(adminClient(settings), settings, promiseOf)),
       ];
       report(options, { findings }, () => draw(findings));
       if (findings.some(({ result }) => result === 'bad')) process.exitCode = EXIT.unwell.code;
@@ -69,7 +71,11 @@ async function checkFolder(folder: string): Promise<Finding[]> {
   return findings;
 }
 
-async function checkServer(client: AdminClient, settings: Settings): Promise<Finding[]> {
+async function checkServer(
+  client: AdminClient,
+  settings: Settings,
+  promiseOf: PromiseOf,
+): Promise<Finding[]> {
   const ready = await client.open('/readyz').then(
     () => null,
     (error: Error) => error.message,
@@ -77,7 +83,7 @@ async function checkServer(client: AdminClient, settings: Settings): Promise<Fin
   if (ready !== null) return [{ check: 'server', result: 'bad', detail: ready }];
   const findings: Finding[] = [{ check: 'server', result: 'ok', detail: settings.url.href }];
   try {
-    findings.push(...checkStats(await client.get<Stats>('/admin/stats')));
+    findings.push(...checkStats(await client.get<Stats>('/admin/stats'), promiseOf));
   } catch (error) {
     findings.push({ check: 'credential', result: 'bad', detail: (error as Error).message });
   }
@@ -91,7 +97,7 @@ async function checkServer(client: AdminClient, settings: Settings): Promise<Fin
   return findings;
 }
 
-function checkStats({ store, records }: Stats): Finding[] {
+function checkStats({ store, records }: Stats, promiseOf: PromiseOf): Finding[] {
   const inDoubt = records.in_doubt ?? 0;
   const forgetful = store.durability === 'none';
   return [
@@ -100,7 +106,7 @@ function checkStats({ store, records }: Stats): Finding[] {
       result: forgetful ? 'warn' : 'ok',
       detail: forgetful
         ? `${store.name} forgets everything when the process ends`
-        : `${store.name}, survives ${SURVIVES[store.durability] ?? store.durability}`,
+        : `${store.name}, ${promiseOf(store.durability)}`,
     },
     {
       check: 'in doubt',
@@ -109,12 +115,6 @@ function checkStats({ store, records }: Stats): Finding[] {
     },
   ];
 }
-
-const SURVIVES: Readonly<Record<string, string>> = {
-  process: 'the end of the process, but not a power cut',
-  machine: 'a crash and a power cut of the machine',
-  replicated: 'the loss of a machine',
-};
 
 const COLOURS = { ok: 'green', warn: 'yellow', bad: 'red' } as const;
 

@@ -32,6 +32,11 @@ const BEYOND: Readonly<Record<string, string>> = {
   redis: `a failover can lose acknowledged claims whatever is set; ${REPLICATE}`,
 };
 
+/** What a store of this durability may promise. */
+export function promiseOf(durability: string): string {
+  return PROMISES[durability as Durability] ?? durability;
+}
+
 /** What the store may promise as it is set up, why, and what the next level takes. */
 export async function checkStore(
   settings: Settings,
@@ -66,7 +71,7 @@ function explain(
   const next =
     limit === undefined ? BEYOND[name] : `${limit.setting} ${limit.value}: ${limit.says}`;
   return [
-    { check: 'store', result, detail: `${name}, ${PROMISES[durability]}` },
+    { check: 'store', result, detail: `${name}, ${promiseOf(durability)}` },
     ...findings.map(({ setting, value, limits, says }): Finding => {
       const detail = `${value}: ${says}`;
       return { check: `store ${setting}`, result: limits ? 'warn' : 'ok', detail };
