@@ -76,16 +76,42 @@ function usedMicros(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * 10_000;
 }
 
-export async function runLoad(task: LoadTask): Promise<LoadResult> {
-  const child = start(new URL('./load-child.ts', import.meta.url), []);
-  child.send(task);
-  const result = await answerOf<LoadResult>(child);
-  await stop(child);
-  return result;
+export interface LoadProcess {
+  run(task: LoadTask): Promise<LoadResult>;
+  stop(): Promise<void>;
 }
 
+export function startLoad(): LoadProcess {
+  const child = start(new URL('./load-child.ts', import.meta.url), []);
+  return {
+    run(task) {
+      child.send(task);
+      return answerOf<LoadResult>(child);
+    },
+    stop: () => stop(child),
+  };
+}
+
+export async function runLoad(task: LoadTask): Promise<LoadResult> {
+  const load = startLoad();
+  try {
+    return await load.run(task);
+  } finally {
+    await load.stop();
+  }
+}
+
+/** Where each process puts what it stores; gone when it is stopped. */
+const folders = new Map<ChildProcess, string>();
+
 function start(file: URL, args: readonly string[]): ChildProcess {
-  return fork(fileURLToPath(file), args, { execArgv: process.execArgv });
+  const folder = mkdtempSync(join(tmpdir(), 'onceward-bench-'));
+  const child = fork(fileURLToPath(file), args, {
+    execArgv: process.execArgv,
+    env: { ...process.env, TMPDIR: folder },
+  });
+  folders.set(child, folder);
+  return child;
 }
 
 async function cpuOf(child: ChildProcess): Promise<number> {
@@ -95,15 +121,25 @@ async function cpuOf(child: ChildProcess): Promise<number> {
 }
 
 async function answerOf<T>(child: ChildProcess): Promise<T> {
-  const ended = once(child, 'exit').then(([code]) => {
-    throw new Error(`a measured process ended with ${code}`);
-  });
-  const [message] = await Promise.race([once(child, 'message'), ended]);
-  return message as T;
+  const answered = new AbortController();
+  const { signal } = answered;
+  try {
+    const ended = once(child, 'exit', { signal }).then(([code]) => {
+      throw new Error(`a measured process ended with ${code}`);
+    });
+    const [message] = await Promise.race([once(child, 'message', { signal }), ended]);
+    return message as T;
+  } finally {
+    answered.abort();
+  }
 }
 
 async function stop(child: ChildProcess): Promise<void> {
   const ended = once(child, 'exit');
   child.kill('SIGKILL');
   await ended;
+  const folder = folders.get(child);
+  if (folder === undefined) return;
+  folders.delete(child);
+  rmSync(folder, { recursive: true, force: true });
 }

@@ -1,4 +1,4 @@
-import { checksumText } from './checksum.ts';
+import { KeyHash } from './key-hash.ts';
 import type { NearAnswer } from './near-tier.ts';
 import type { OperationId } from './record.ts';
 import type { EpochMs } from './units.ts';
@@ -19,12 +19,10 @@ const SPREAD = 2;
  * Settled answers by scope and key, in slots. What a look-up compares lies side by side in arrays, each in the same
  * slot, so that the processor fetches all of it at once; the answer itself is not touched. A map would fetch one thing
  * after the other, and most are far away when there are many.
- *
- * The hash is HalfSipHash under a secret: whoever chooses keys cannot make them meet in one place.
  */
 export class AnswerTable {
   readonly #scopes = new Map<string, Scope>();
-  readonly #secret: readonly [number, number];
+  readonly #keyHash: KeyHash;
   #lastSalt = 0;
   /** Hash and slot + 1 by turns; 0 where nothing is. */
   #places = new Int32Array(2 * SPREAD * FIRST_SLOTS);
@@ -40,14 +38,11 @@ export class AnswerTable {
   /** Slots that are empty again; the last one is filled first. */
   readonly #empty: number[] = [];
   #hand = 0;
-  /** The hash of an id is asked for more than once in a row. */
-  readonly #hashed = { key: '', salt: 0, hash: 0 };
   #count = 0;
   #weight = 0;
 
   constructor(secret: string) {
-    const half = secret.length >> 1;
-    this.#secret = [checksumText(secret.slice(0, half), 1), checksumText(secret.slice(half), 2)];
+    this.#keyHash = new KeyHash(secret);
   }
 
   get count(): number {
@@ -83,7 +78,7 @@ export class AnswerTable {
     this.remove(id);
     const scope = this.#scopeOf(id.scope);
     const slot = this.#empty.pop() ?? this.#newSlot();
-    const hash = this.#hash(id.key, scope.salt);
+    const hash = this.#keyHash.of(id.key, scope.salt);
     scope.answers += 1;
     this.#owners[slot] = scope;
     this.#keys[slot] = id.key;
@@ -123,7 +118,7 @@ export class AnswerTable {
   #slotOf(name: string, key: string): number {
     const scope = this.#scopes.get(name);
     if (scope === undefined) return -1;
-    const hash = this.#hash(key, scope.salt);
+    const hash = this.#keyHash.of(key, scope.salt);
     const places = this.#places;
     for (let at = hash & this.#mask; ; at = (at + 1) & this.#mask) {
       const slot = places[2 * at + 1]! - 1;
@@ -199,45 +194,6 @@ export class AnswerTable {
     for (let slot = 0; slot < this.#answers.length; slot += 1) {
       if (this.#answers[slot] !== null) this.#place(this.#hashes[slot]!, slot);
     }
-  }
-
-  #hash(key: string, salt: number): number {
-    const last = this.#hashed;
-    if (last.key !== key || last.salt !== salt) {
-      last.hash = this.#halfSip(key, salt);
-      last.key = key;
-      last.salt = salt;
-    }
-    return last.hash;
-  }
-
-  /** HalfSipHash-1-3, two UTF-16 code units a word. */
-  #halfSip(key: string, salt: number): number {
-    let v0 = this.#secret[0];
-    let v1 = this.#secret[1] ^ salt;
-    let v2 = v0 ^ 0x6c796765;
-    let v3 = v1 ^ 0x74656462;
-    const last = key.length & ~1;
-    // Three rounds without a word come after the last one.
-    for (let i = 0; i <= last + 6; i += 2) {
-      let word = 0;
-      if (i < last) word = key.charCodeAt(i) | (key.charCodeAt(i + 1) << 16);
-      else if (i === last) word = (key.length << 24) | (i < key.length ? key.charCodeAt(i) : 0);
-      else if (i === last + 2) v2 ^= 0xff;
-      v3 ^= word;
-      v0 = (v0 + v1) | 0;
-      v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
-      v0 = (v0 << 16) | (v0 >>> 16);
-      v2 = (v2 + v3) | 0;
-      v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
-      v0 = (v0 + v3) | 0;
-      v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
-      v2 = (v2 + v1) | 0;
-      v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
-      v2 = (v2 << 16) | (v2 >>> 16);
-      v0 ^= word;
-    }
-    return v1 ^ v3;
   }
 }
 

@@ -2,15 +2,12 @@
  * A 32-bit checksum of bytes, seeded. Four bytes a round, multiply and rotate: finds every flipped bit and torn
  * tail we can expect, and costs a few hundred nanoseconds. It keeps accidents out, not adversaries.
  */
-export function checksumBytes(bytes: Uint8Array, from: number, seed: number): number {
-  let hash = seed ^ (bytes.length - from);
-  const whole = from + ((bytes.length - from) & ~3);
-  for (let i = from; i < whole; i += 4) {
-    const word = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24);
-    hash = mix(hash, word);
-  }
+export function checksumBytes(view: DataView, from: number, end: number, seed: number): number {
+  let hash = seed ^ (end - from);
+  const whole = from + ((end - from) & ~3);
+  for (let i = from; i < whole; i += 4) hash = mix(hash, view.getInt32(i, true));
   let rest = 0;
-  for (let i = whole; i < bytes.length; i += 1) rest = (rest << 8) | bytes[i]!;
+  for (let i = whole; i < end; i += 1) rest = (rest << 8) | view.getUint8(i);
   return finish(mix(hash, rest));
 }
 

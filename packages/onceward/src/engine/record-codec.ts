@@ -35,6 +35,8 @@ const DOUBTS: readonly DoubtReason[] = [
 const FLAG_DOUBT_ON_LAPSE = 1;
 const FLAG_RESOLVED = 2;
 const DOUBT_SHIFT = 4;
+/** UTF-8 has at most three bytes for a UTF-16 code unit. */
+const WIDEST_UNIT = 3;
 
 const utf8 = new TextEncoder();
 const fromUtf8 = new TextDecoder('utf-8', { fatal: true });
@@ -49,16 +51,15 @@ let slabView = new DataView(slab.buffer);
 let slabUsed = 0;
 
 export function encodeRecord(id: OperationId, record: OperationRecord): Uint8Array {
+  const { fingerprint, owner, steps } = record;
   const outcome = 'outcome' in record ? record.outcome : null;
   const resolution = 'resolution' in record ? record.resolution : null;
-  const texts = [
-    record.fingerprint,
-    record.owner,
-    outcome?.contentType ?? '',
-    resolution?.by ?? '',
-    resolution?.reason ?? '',
-  ];
-  const most = longestEncoding(texts, record.steps, outcome);
+  const contentType = outcome?.contentType ?? '';
+  const by = resolution?.by ?? '';
+  const why = resolution?.reason ?? '';
+  const units =
+    fingerprint.length + owner.length + contentType.length + by.length + why.length;
+  const most = HEADER + WIDEST_UNIT * units + longestSteps(steps) + (outcome?.bytes.length ?? 0);
   const isSmall = most <= SLAB / 8;
   if (isSmall && slabUsed + most > SLAB) takeNewSlab();
   const target = isSmall ? slab : new Uint8Array(most);
@@ -66,27 +67,26 @@ export function encodeRecord(id: OperationId, record: OperationRecord): Uint8Arr
   const start = isSmall ? slabUsed : 0;
 
   writeHeader(target, view, start, record, outcome);
+  const lengths = start + TEXT_LENGTHS;
   let at = start + HEADER;
-  for (let i = 0; i < texts.length; i += 1) {
-    const length = writeText(target, at, texts[i]!);
-    view.setUint16(start + TEXT_LENGTHS + 2 * i, length, true);
-    at += length;
-  }
-  for (const step of record.steps) {
-    const length = writeText(target, at + 6, step.name);
-    view.setUint16(at, length, true);
+  at = writeText(target, view, lengths, at, fingerprint);
+  at = writeText(target, view, lengths + 2, at, owner);
+  at = writeText(target, view, lengths + 4, at, contentType);
+  at = writeText(target, view, lengths + 6, at, by);
+  at = writeText(target, view, lengths + 8, at, why);
+  for (const step of steps) {
     view.setUint32(at + 2, step.bytes.length, true);
-    target.set(step.bytes, at + 6 + length);
-    at += 6 + length + step.bytes.length;
+    at = writeText(target, view, at, at + 6, step.name);
+    target.set(step.bytes, at);
+    at += step.bytes.length;
   }
   if (outcome !== null) {
     target.set(outcome.bytes, at);
     at += outcome.bytes.length;
   }
   if (isSmall) slabUsed = at;
-  const bytes = target.subarray(start, at);
-  view.setUint32(start + CHECKSUM_AT, checksum(id, bytes), true);
-  return bytes;
+  view.setUint32(start + CHECKSUM_AT, checksum(id, view, start, at), true);
+  return target.subarray(start, at);
 }
 
 function writeHeader(
@@ -110,15 +110,9 @@ function writeHeader(
   view.setUint32(start + 60, outcome?.bytes.length ?? 0, true);
 }
 
-/** UTF-8 has at most three bytes for a UTF-16 code unit. */
-function longestEncoding(
-  texts: readonly string[],
-  steps: readonly Step[],
-  outcome: KeptOutcome | null,
-): number {
-  let most = HEADER + (outcome?.bytes.length ?? 0);
-  for (const text of texts) most += 3 * text.length;
-  for (const step of steps) most += 6 + 3 * step.name.length + step.bytes.length;
+function longestSteps(steps: readonly Step[]): number {
+  let most = 0;
+  for (const { name, bytes } of steps) most += 6 + WIDEST_UNIT * name.length + bytes.length;
   return most;
 }
 
@@ -128,21 +122,35 @@ function takeNewSlab(): void {
   slabUsed = 0;
 }
 
-/** Keys, fingerprints and media types are ASCII nearly always; the encoder is for the rest. */
-function writeText(target: Uint8Array, at: number, text: string): number {
-  for (let i = 0; i < text.length; i += 1) {
+/**
+ * Writes a text and, elsewhere, its length; gives the place behind it. Fingerprints, owners and media types are ASCII
+ * nearly always; the encoder is for the rest.
+ */
+function writeText(
+  target: Uint8Array,
+  view: DataView,
+  lengthAt: number,
+  at: number,
+  text: string,
+): number {
+  let { length } = text;
+  for (let i = 0; i < length; i += 1) {
     const unit = text.charCodeAt(i);
-    if (unit > 127) return utf8.encodeInto(text, target.subarray(at)).written;
+    if (unit > 127) {
+      length = utf8.encodeInto(text, target.subarray(at)).written;
+      break;
+    }
     target[at + i] = unit;
   }
-  return text.length;
+  view.setUint16(lengthAt, length, true);
+  return at + length;
 }
 
 /** The record, or `null` when the bytes cannot be read as one that belongs to this id. */
 export function decodeRecord(id: OperationId, bytes: Uint8Array): OperationRecord | null {
   if (bytes.length < HEADER || bytes[0] !== SCHEMA) return null;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  if (view.getUint32(CHECKSUM_AT, true) !== checksum(id, bytes)) return null;
+  if (view.getUint32(CHECKSUM_AT, true) !== checksum(id, view, 0, bytes.length)) return null;
   try {
     return readFields(bytes, view);
   } catch {
@@ -232,9 +240,10 @@ function pivotTime(record: OperationRecord): number {
 }
 
 /** Seeded with the id: bytes that a store mixed up with another record's do not pass. */
-function checksum(id: OperationId, bytes: Uint8Array): number {
-  const head = bytes[0]! | (bytes[1]! << 8) | (bytes[2]! << 16) | (bytes[3]! << 24);
-  return checksumBytes(bytes, 8, checksumText(id.key, checksumText(id.scope, head)));
+function checksum(id: OperationId, view: DataView, start: number, end: number): number {
+  const head = view.getInt32(start, true);
+  const seed = checksumText(id.key, checksumText(id.scope, head));
+  return checksumBytes(view, start + 8, end, seed);
 }
 
 function readText(bytes: Uint8Array): string {

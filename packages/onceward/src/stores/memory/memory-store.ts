@@ -1,4 +1,6 @@
+import { randomBytes } from 'node:crypto';
 import { StoreError } from '../../engine/errors.ts';
+import { KeyHash } from '../../engine/key-hash.ts';
 import type { OperationId, RecordState, Revision } from '../../engine/record.ts';
 import type {
   InsertedRecord,
@@ -12,20 +14,28 @@ import type {
 } from '../../engine/record-store.ts';
 import { type EpochMs, MIB } from '../../engine/units.ts';
 import { assertFits } from '../record-size.ts';
+import { SlotShards } from '../slots.ts';
 
 export interface MemoryStoreOptions {
   /** The longest record accepted; 2 MiB unless told. */
   readonly maxRecordBytes?: number;
 }
 
-/** Records in maps: for tests, and for operations that need not be remembered beyond this process. */
+/** Records in memory: for tests, and for operations that need not be remembered beyond this process. */
 export function memoryStore(options: MemoryStoreOptions = {}): RecordStore {
   return new MemoryStore(options.maxRecordBytes ?? 2 * MIB);
+}
+
+interface Scope {
+  readonly salt: number;
+  records: number;
 }
 
 /** Its bytes are held as a string of them: the collector of garbage minds that far less than a buffer for each. */
 interface Kept {
   readonly id: OperationId;
+  readonly scope: Scope;
+  readonly row: number;
   revision: Revision;
   bytes: string;
   state: RecordState;
@@ -35,8 +45,12 @@ interface Kept {
 
 class MemoryStore implements RecordStore {
   readonly traits;
-  /** By scope, then by key. */
-  readonly #scopes = new Map<string, Map<string, Kept>>();
+  readonly #rows: (Kept | null)[] = [];
+  readonly #freeRows: number[] = [];
+  readonly #scopes = new Map<string, Scope>();
+  readonly #slots = new SlotShards();
+  readonly #keyHash = new KeyHash(randomBytes(16).toString('hex'));
+  #lastSalt = 0;
   readonly #count: Record<RecordState, number> = {
     pending: 0,
     committed: 0,
@@ -105,16 +119,15 @@ class MemoryStore implements RecordStore {
     this.#assertOpen();
     const { states, scope, dueBefore, limit } = query;
     let found = 0;
-    const wanted = scope === undefined ? this.#scopes.values() : [this.#scopes.get(scope) ?? []];
-    for (const keys of wanted) {
-      for (const record of keys.values()) {
-        if (found >= limit) return;
-        if (states && !states.includes(record.state)) continue;
-        if (dueBefore !== undefined && !isDue(record, dueBefore)) continue;
-        found++;
-        const { id, revision, state, dueAt } = record;
-        yield { id, revision, bytes: bytesOf(record.bytes), state, dueAt };
-      }
+    for (const record of this.#rows) {
+      if (found >= limit) return;
+      if (record === null) continue;
+      if (scope !== undefined && record.id.scope !== scope) continue;
+      if (states && !states.includes(record.state)) continue;
+      if (dueBefore !== undefined && !isDue(record, dueBefore)) continue;
+      found++;
+      const { id, revision, state, dueAt } = record;
+      yield { id, revision, bytes: bytesOf(record.bytes), state, dueAt };
     }
   }
 
@@ -126,14 +139,12 @@ class MemoryStore implements RecordStore {
   async forgetDue(now: EpochMs, limit: number): Promise<number> {
     this.#assertOpen();
     let forgotten = 0;
-    for (const keys of this.#scopes.values()) {
-      for (const record of keys.values()) {
-        if (forgotten >= limit) return forgotten;
-        const isSettled = record.state === 'committed' || record.state === 'rejected';
-        if (!isSettled || !isDue(record, now)) continue;
-        this.#remove(record);
-        forgotten++;
-      }
+    for (const record of this.#rows) {
+      if (forgotten >= limit) return forgotten;
+      if (record?.state !== 'committed' && record?.state !== 'rejected') continue;
+      if (!isDue(record, now)) continue;
+      this.#remove(record);
+      forgotten++;
     }
     return forgotten;
   }
@@ -156,31 +167,49 @@ class MemoryStore implements RecordStore {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const keys of this.#scopes.values()) for (const record of keys.values()) wake(record);
+    for (const record of this.#rows) if (record !== null) wake(record);
+    this.#rows.length = 0;
     this.#scopes.clear();
   }
 
-  #find({ scope, key }: OperationId): Kept | undefined {
-    return this.#scopes.get(scope)?.get(key);
+  #find({ scope: name, key }: OperationId): Kept | undefined {
+    const scope = this.#scopes.get(name);
+    if (scope === undefined) return undefined;
+    const hash = this.#keyHash.of(key, scope.salt);
+    const slots = this.#slots.of(hash);
+    for (let at = slots.first(hash); at >= 0; at = slots.next(hash, at)) {
+      const record = this.#rows[slots.rowAt(at)]!;
+      if (record.id.key === key && record.scope === scope) return record;
+    }
+    return undefined;
   }
 
-  #add({ scope, key }: OperationId, revision: Revision, next: NextRecord): void {
-    let keys = this.#scopes.get(scope);
-    if (keys === undefined) {
-      keys = new Map();
-      this.#scopes.set(scope, keys);
+  #add({ scope: name, key }: OperationId, revision: Revision, next: NextRecord): void {
+    let scope = this.#scopes.get(name);
+    if (scope === undefined) {
+      this.#lastSalt = (this.#lastSalt + 1) | 0;
+      scope = { salt: this.#lastSalt, records: 0 };
+      this.#scopes.set(name, scope);
     }
+    const row = this.#freeRows.pop() ?? this.#rows.length;
     const { state, dueAt } = next;
     const bytes = textOf(next.bytes);
-    keys.set(key, { id: { scope, key }, revision, bytes, state, dueAt, watchers: null });
+    const id = { scope: name, key };
+    this.#rows[row] = { id, scope, row, revision, bytes, state, dueAt, watchers: null };
+    const hash = this.#keyHash.of(key, scope.salt);
+    this.#slots.of(hash).add(hash, row);
+    scope.records++;
     this.#count[state]++;
   }
 
   #remove(record: Kept): void {
-    const { scope, key } = record.id;
-    const keys = this.#scopes.get(scope)!;
-    keys.delete(key);
-    if (keys.size === 0) this.#scopes.delete(scope);
+    const { id, scope, row } = record;
+    const hash = this.#keyHash.of(id.key, scope.salt);
+    this.#slots.of(hash).remove(hash, row);
+    this.#rows[row] = null;
+    this.#freeRows.push(row);
+    scope.records--;
+    if (scope.records === 0) this.#scopes.delete(id.scope);
     this.#count[record.state]--;
     wake(record);
   }

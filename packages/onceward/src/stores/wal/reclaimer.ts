@@ -109,7 +109,7 @@ export class Reclaimer {
     const { table, flights } = this.#room;
     const { index } = table;
     // A write under way decides for itself where the record will be; if it stays here, the next round finds it.
-    const flight = flights.get(row);
+    const flight = flights.of(row, index);
     if (flight) {
       await flight.ended();
       return true;

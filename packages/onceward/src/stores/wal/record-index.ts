@@ -1,14 +1,13 @@
+import { SlotShards } from '../slots.ts';
+
 /**
  * Where each record is, without an object per record: rows of columns in chunks, and hash tables that point to rows.
  *
- * A row keeps its number for as long as its record lives. Chunks are never copied, and the hash table is cut into
- * shards that grow one by one, so that no call pays for the growth of all.
+ * A row keeps its number for as long as its record lives. Chunks are never copied.
  */
 const CHUNK_BITS = 14;
 const CHUNK_ROWS = 1 << CHUNK_BITS;
 const CHUNK_MASK = CHUNK_ROWS - 1;
-const SHARDS = 256;
-const FIRST_SLOTS = 16;
 const NONE = 0xffff_ffff;
 
 /** States as stored. `FREE` rows hold nothing; `UNBORN` ones a claim that is not yet durable. */
@@ -28,12 +27,6 @@ class Chunk {
   readonly flags = new Uint8Array(CHUNK_ROWS);
 }
 
-class Shard {
-  /** Pairs: the second hash, and the row plus one (zero: empty). */
-  slots = new Uint32Array(2 * FIRST_SLOTS);
-  used = 0;
-}
-
 /** A write of this record is under way. */
 export const BUSY = 1;
 /** The stored bytes do not match their checksum. */
@@ -41,7 +34,8 @@ export const DAMAGED = 2;
 
 export class RecordIndex {
   readonly #chunks: Chunk[] = [];
-  readonly #shards = Array.from({ length: SHARDS }, () => new Shard());
+  /** By the second hash; the first one chooses the table. */
+  readonly #shards = new SlotShards();
   #freeRow = NONE;
   #rows = 0;
 
@@ -52,15 +46,14 @@ export class RecordIndex {
 
   /** A row with this hash that is not among `others` at the revision noted there, or -1. */
   find(hash1: number, hash2: number, others: ReadonlyMap<number, number> | null = null): number {
-    const { slots } = this.#shards[hash1 >>> 24] as Shard;
-    const mask = (slots.length >>> 1) - 1;
-    for (let slot = hash2 & mask; ; slot = (slot + 1) & mask) {
-      const row = (slots[2 * slot + 1] as number) - 1;
-      if (row < 0) return -1;
-      if (slots[2 * slot] !== hash2) continue;
+    const slots = this.#shards.of(hash1);
+    const wanted = hash2 | 0;
+    for (let at = slots.first(wanted); at >= 0; at = slots.next(wanted, at)) {
+      const row = slots.rowAt(at);
       if ((this.#chunk(row).hash1[row & CHUNK_MASK] as number) !== hash1) continue;
       if (others === null || others.get(row) !== this.revision(row)) return row;
     }
+    return -1;
   }
 
   /** A row with this hash and revision, or -1. */
@@ -85,9 +78,7 @@ export class RecordIndex {
     chunk.revision[at] = revision;
     chunk.state[at] = UNBORN;
     chunk.flags[at] = 0;
-    const shard = this.#shards[hash1 >>> 24] as Shard;
-    if (3 * ++shard.used > shard.slots.length) grow(shard);
-    place(shard.slots, hash2, row);
+    this.#shards.of(hash1).add(hash2 | 0, row);
     return row;
   }
 
@@ -114,9 +105,7 @@ export class RecordIndex {
   remove(row: number): void {
     const chunk = this.#chunk(row);
     const at = row & CHUNK_MASK;
-    const shard = this.#shards[(chunk.hash1[at] as number) >>> 24] as Shard;
-    shard.used--;
-    displace(shard.slots, chunk.hash2[at] as number, row);
+    this.#shards.of(chunk.hash1[at] as number).remove((chunk.hash2[at] as number) | 0, row);
     chunk.state[at] = FREE;
     chunk.flags[at] = 0;
     chunk.segment[at] = this.#freeRow;
@@ -187,38 +176,4 @@ export class RecordIndex {
     this.#freeRow = this.segment(row);
     return row;
   }
-}
-
-function place(slots: Uint32Array, hash2: number, row: number): void {
-  const mask = (slots.length >>> 1) - 1;
-  let slot = hash2 & mask;
-  while (slots[2 * slot + 1] !== 0) slot = (slot + 1) & mask;
-  slots[2 * slot] = hash2;
-  slots[2 * slot + 1] = row + 1;
-}
-
-/** Takes a row out and moves up those behind it that would otherwise no longer be found. */
-function displace(slots: Uint32Array, hash2: number, row: number): void {
-  const mask = (slots.length >>> 1) - 1;
-  let gap = hash2 & mask;
-  while (slots[2 * gap + 1] !== row + 1) gap = (gap + 1) & mask;
-  for (let slot = (gap + 1) & mask; slots[2 * slot + 1] !== 0; slot = (slot + 1) & mask) {
-    const home = (slots[2 * slot] as number) & mask;
-    if (((slot - home) & mask) < ((slot - gap) & mask)) continue;
-    slots[2 * gap] = slots[2 * slot] as number;
-    slots[2 * gap + 1] = slots[2 * slot + 1] as number;
-    gap = slot;
-  }
-  slots[2 * gap] = 0;
-  slots[2 * gap + 1] = 0;
-}
-
-function grow(shard: Shard): void {
-  const old = shard.slots;
-  const slots = new Uint32Array(2 * old.length);
-  for (let at = 0; at < old.length; at += 2) {
-    const row = (old[at + 1] as number) - 1;
-    if (row >= 0) place(slots, old[at] as number, row);
-  }
-  shard.slots = slots;
 }

@@ -24,7 +24,7 @@ export class RecordTable implements LogReader {
   /** Loaded by whoever looks a record up; see `IdBytes`. */
   readonly id: IdBytes;
   readonly #counts = [0, 0, 0, 0, 0, 0];
-  readonly #liveBytes = new Map<number, number>();
+  readonly #liveBytes = new Map<number, { bytes: number }>();
   #liveTotal = 0;
   #sawDamage = false;
 
@@ -41,7 +41,7 @@ export class RecordTable implements LogReader {
   }
 
   liveBytes(segment: number): number {
-    return this.#liveBytes.get(segment) ?? 0;
+    return this.#liveBytes.get(segment)?.bytes ?? 0;
   }
 
   forgetSegment(segment: number): void {
@@ -147,7 +147,9 @@ export class RecordTable implements LogReader {
   }
 
   #weigh(segment: number, change: number): void {
-    this.#liveBytes.set(segment, (this.#liveBytes.get(segment) ?? 0) + change);
+    const live = this.#liveBytes.get(segment);
+    if (live === undefined) this.#liveBytes.set(segment, { bytes: change });
+    else live.bytes += change;
     this.#liveTotal += change;
   }
 }

@@ -30,7 +30,7 @@ import {
 import { BUSY, FREE, UNBORN } from './record-index.ts';
 import type { RecordTable } from './record-table.ts';
 import { Watchers } from './watchers.ts';
-import { type Flight, ForgetFlight, PutFlight, type WriteRoom } from './write-entry.ts';
+import { Flights, ForgetFlight, PutFlight, type WriteRoom } from './write-entry.ts';
 
 /** How many rows one call of `forgetDue` looks at: a few milliseconds. Where it stopped, the next one goes on. */
 const SWEEP_ROWS = 262_144;
@@ -50,7 +50,7 @@ export class WalStore implements RecordStore {
   readonly traits: StoreTraits;
   readonly #log: SegmentLog;
   readonly #table: RecordTable;
-  readonly #flights = new Map<number, Flight>();
+  readonly #flights = new Flights();
   readonly #watchers = new Watchers();
   readonly #room: WriteRoom;
   readonly #reclaimer: Reclaimer;
@@ -103,11 +103,12 @@ export class WalStore implements RecordStore {
       this.#table.id.load(id);
       const row = this.#find(others);
       if (row < 0) return null;
-      const flight = this.#flights.get(row);
+      const { index } = this.#table;
+      const flight = this.#flights.of(row, index);
       if (flight?.failure) throw flight.failure;
-      if (this.#table.index.state(row) === UNBORN) {
+      if (index.state(row) === UNBORN) {
         if (flight?.concerns(id)) return null;
-        others.set(row, this.#table.index.revision(row));
+        others.set(row, index.revision(row));
         continue;
       }
       const record = await this.#readAs(row, id, others);
@@ -250,7 +251,7 @@ export class WalStore implements RecordStore {
       if (row < 0) {
         return expected === null ? this.#write(-1, id, next) : { won: false, current: null };
       }
-      const flight = this.#flights.get(row);
+      const flight = this.#flights.of(row, index);
       if (flight?.concerns(id)) {
         await flight.ended();
       } else if (flight && index.state(row) === UNBORN) {

@@ -12,18 +12,44 @@ import {
   writeForgetItem,
   writeRecord,
 } from './record-entry.ts';
-import { BUSY, DAMAGED, UNBORN } from './record-index.ts';
+import { BUSY, DAMAGED, type RecordIndex, UNBORN } from './record-index.ts';
 import type { RecordTable } from './record-table.ts';
 
 /** What writes need of the store around them. */
 export interface WriteRoom {
   readonly table: RecordTable;
-  /** The writes under way, by row: nobody acts on a row that has one. */
-  readonly flights: Map<number, Flight>;
+  /** The writes under way: nobody acts on a row that has one. */
+  readonly flights: Flights;
   /** Tells those who wait for this record; `null`: for any, as it is not known whose records have changed. */
   wake(id: OperationId | null): void;
   /** An entry became durable in this segment. */
   landed(segment: number): void;
+}
+
+/**
+ * The writes under way. One comes and one goes with every swap, but hardly ever is one looked for: that is why they are
+ * a list and not a map, which would pay for each.
+ */
+export class Flights {
+  readonly #flights: Flight[] = [];
+
+  /** The write that holds this row, if there is one. */
+  of(row: number, index: RecordIndex): Flight | null {
+    if (!index.hasFlag(row, BUSY)) return null;
+    return this.#flights.find((flight) => flight.holds(row)) ?? null;
+  }
+
+  add(flight: Flight): void {
+    flight.place = this.#flights.length;
+    this.#flights.push(flight);
+  }
+
+  remove(flight: Flight): void {
+    const last = this.#flights.pop() as Flight;
+    if (last === flight) return;
+    last.place = flight.place;
+    this.#flights[flight.place] = last;
+  }
 }
 
 /** A write under way. It holds its rows until it is durable, or has failed without a trace. */
@@ -31,11 +57,15 @@ export abstract class Flight implements LogEntry {
   abstract readonly byteLength: number;
   /** Set when it failed and may or may not be on disk: its rows are then never released. */
   failure: StoreError | null = null;
+  /** Among the flights. */
+  place = -1;
   #waiters: (() => void)[] | null = null;
 
   abstract encode(bytes: Buffer, view: DataView, at: number, sequence: number): void;
   abstract durable(segment: number, offset: number, sequence: number): void;
   abstract failed(error: StoreError): void;
+
+  abstract holds(row: number): boolean;
 
   /** Whose record it writes, where one is known. */
   abstract concerns(id: OperationId): boolean;
@@ -63,12 +93,16 @@ export abstract class RowFlight extends Flight {
     super();
     this.room = room;
     this.row = row;
-    room.flights.set(row, this);
+    room.flights.add(this);
     room.table.index.setFlag(row, BUSY);
   }
 
+  holds(row: number): boolean {
+    return row === this.row;
+  }
+
   protected release(): void {
-    this.room.flights.delete(this.row);
+    this.room.flights.remove(this);
     this.room.table.index.clearFlag(this.row, BUSY);
     this.end();
   }
@@ -78,7 +112,7 @@ export abstract class RowFlight extends Flight {
     const { table } = this.room;
     const isUnborn = table.index.state(this.row) === UNBORN;
     if (this.failure === null) {
-      this.room.flights.delete(this.row);
+      this.room.flights.remove(this);
       if (isUnborn) table.remove(this.row);
       else table.index.clearFlag(this.row, BUSY);
     }
@@ -165,10 +199,12 @@ export class ForgetFlight extends Flight {
     this.#resolve = resolve;
     this.#reject = reject;
     this.byteLength = FORGET_HEADER + FORGET_ITEM * rows.length;
-    for (const row of rows) {
-      room.flights.set(row, this);
-      room.table.index.setFlag(row, BUSY);
-    }
+    room.flights.add(this);
+    for (const row of rows) room.table.index.setFlag(row, BUSY);
+  }
+
+  holds(row: number): boolean {
+    return this.#rows.includes(row);
   }
 
   encode(bytes: Buffer, view: DataView, at: number): void {
@@ -184,10 +220,8 @@ export class ForgetFlight extends Flight {
 
   durable(_segment: number, _offset: number, sequence: number): void {
     const { table, flights } = this.#room;
-    for (const row of this.#rows) {
-      flights.delete(row);
-      table.remove(row);
-    }
+    flights.remove(this);
+    for (const row of this.#rows) table.remove(row);
     this.end();
     this.#resolve(sequence);
     this.#room.wake(this.#id);
@@ -198,10 +232,8 @@ export class ForgetFlight extends Flight {
     if (error.applied === 'unknown') {
       this.failure = error;
     } else {
-      for (const row of this.#rows) {
-        flights.delete(row);
-        table.index.clearFlag(row, BUSY);
-      }
+      flights.remove(this);
+      for (const row of this.#rows) table.index.clearFlag(row, BUSY);
     }
     this.#reject(error);
     this.end();

@@ -1,0 +1,96 @@
+import type { LoadTask } from './load-child.ts';
+import { type LoadProcess, type MeasuredServer, startLoad } from './processes.ts';
+
+export interface Contender {
+  readonly name: string;
+  readonly keys: LoadTask['keys'];
+  start(): Promise<MeasuredServer>;
+  /** Something else that its requests use up, so far. */
+  readonly meter?: () => Promise<number>;
+}
+
+export interface Share {
+  readonly perSecond: number;
+  readonly cpuMicros: number;
+  /** What the meter counted for a request; 0 without one. */
+  readonly metered: number;
+}
+
+const CONNECTIONS = 64;
+const SLICE_MS = 500;
+
+/**
+ * How much each server does in `ms` of load, given in slices to one after the other while all of them run. A machine
+ * is faster in one second than in the next: only what is measured side by side can be compared.
+ */
+export async function measureInTurn(
+  contenders: readonly Contender[],
+  ms: number,
+): Promise<Map<Contender, Share>> {
+  const load = startLoad();
+  const runs: Run[] = [];
+  try {
+    for (const contender of contenders) {
+      const run = new Run(contender, await contender.start(), load);
+      runs.push(run);
+      await run.give(ms / 2);
+      run.forget();
+    }
+    for (let spent = 0; spent < ms; spent += SLICE_MS) {
+      for (const run of runs) await run.give(SLICE_MS);
+    }
+    return new Map(runs.map((run) => [run.contender, run.share]));
+  } finally {
+    await load.stop();
+    for (const run of runs) await run.server.stop();
+  }
+}
+
+class Run {
+  readonly contender: Contender;
+  readonly server: MeasuredServer;
+  readonly #load: LoadProcess;
+  #requests = 0;
+  #seconds = 0;
+  #cpuMicros = 0;
+  #metered = 0;
+
+  constructor(contender: Contender, server: MeasuredServer, load: LoadProcess) {
+    this.contender = contender;
+    this.server = server;
+    this.#load = load;
+  }
+
+  async give(ms: number): Promise<void> {
+    const { name, keys, meter } = this.contender;
+    const { port } = this.server;
+    const meteredBefore = (await meter?.()) ?? 0;
+    const cpuBefore = await this.server.cpu();
+    const task = { port, path: '/orders', connections: CONNECTIONS, keys, ms };
+    const { requests, seconds, refused, replayed } = await this.#load.run(task);
+    this.#cpuMicros += (await this.server.cpu()) - cpuBefore;
+    this.#metered += ((await meter?.()) ?? 0) - meteredBefore;
+    this.#requests += requests;
+    this.#seconds += seconds;
+    if (refused > 0) throw new Error(`${name}: ${refused} of ${requests} were refused`);
+    const expected = keys === 'same' ? requests - 1 : 0;
+    if (replayed < expected || (expected === 0 && replayed > 0)) {
+      throw new Error(`${name}: ${replayed} of ${requests} were replays`);
+    }
+  }
+
+  forget(): void {
+    this.#requests = 0;
+    this.#seconds = 0;
+    this.#cpuMicros = 0;
+    this.#metered = 0;
+  }
+
+  get share(): Share {
+    return {
+      perSecond: this.#requests / this.#seconds,
+      cpuMicros: this.#cpuMicros / this.#requests,
+      metered: this.#metered / this.#requests,
+    };
+  }
+}
