@@ -42,6 +42,8 @@ const ROOMS: readonly Room[] = [
       'engine/errors.ts',
       'engine/units.ts',
       ...(store === 'wal' ? ['segment-log/'] : []),
+      // Finds records as the near tier finds answers.
+      ...(store === 'memory' ? ['engine/key-hash.ts'] : []),
     ],
     types: ['engine/'],
     packages: ANY,

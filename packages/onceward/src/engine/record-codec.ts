@@ -57,8 +57,7 @@ export function encodeRecord(id: OperationId, record: OperationRecord): Uint8Arr
   const contentType = outcome?.contentType ?? '';
   const by = resolution?.by ?? '';
   const why = resolution?.reason ?? '';
-  const units =
-    fingerprint.length + owner.length + contentType.length + by.length + why.length;
+  const units = fingerprint.length + owner.length + contentType.length + by.length + why.length;
   const most = HEADER + WIDEST_UNIT * units + longestSteps(steps) + (outcome?.bytes.length ?? 0);
   const isSmall = most <= SLAB / 8;
   if (isSmall && slabUsed + most > SLAB) takeNewSlab();

@@ -39,6 +39,15 @@ export class IdBytes {
     this.#hash(this.bytes, 0, this.scopeLength, this.keyLength);
   }
 
+  /** The same where its hashes are known. */
+  loadHashed(id: OperationId, hash1: number, hash2: number, scopeHash: number): void {
+    this.scopeLength = this.#write('scope', id.scope, 0);
+    this.keyLength = this.#write('key', id.key, this.scopeLength);
+    this.hash1 = hash1;
+    this.hash2 = hash2;
+    this.scopeHash = scopeHash;
+  }
+
   /** Loads the hash of an id that stands in `bytes`, without copying it. */
   hash(bytes: Uint8Array, at: number, scopeLength: number, keyLength: number): void {
     this.scopeLength = scopeLength;

@@ -1,4 +1,4 @@
-import type { RecordState } from '../../engine/record.ts';
+import type { OperationId, RecordState } from '../../engine/record.ts';
 import type { DamagedEntry, LogReader } from '../../segment-log/index.ts';
 import { IdBytes } from './id-bytes.ts';
 import {
@@ -46,6 +46,12 @@ export class RecordTable implements LogReader {
 
   forgetSegment(segment: number): void {
     this.#liveBytes.delete(segment);
+  }
+
+  /** Loads the id of this row. */
+  loadHashed(id: OperationId, row: number): void {
+    const { index } = this;
+    this.id.loadHashed(id, index.hash1(row), index.hash2(row), index.scopeHash(row));
   }
 
   /** The record of `row` is now what stands at this place. */

@@ -14,6 +14,7 @@ import type {
 import type { EpochMs } from '../../engine/units.ts';
 import type { Damage, SegmentLog } from '../../segment-log/index.ts';
 import { assertFits } from '../record-size.ts';
+import { RecentRows } from './recent-rows.ts';
 import { Reclaimer } from './reclaimer.ts';
 import {
   bytesOf,
@@ -51,6 +52,7 @@ export class WalStore implements RecordStore {
   readonly #log: SegmentLog;
   readonly #table: RecordTable;
   readonly #flights = new Flights();
+  readonly #recent = new RecentRows();
   readonly #watchers = new Watchers();
   readonly #room: WriteRoom;
   readonly #reclaimer: Reclaimer;
@@ -82,7 +84,10 @@ export class WalStore implements RecordStore {
       table,
       flights: this.#flights,
       wake: (id) => this.#watchers.wake(id),
-      landed: (segment) => this.#noteSegment(segment),
+      landed: (segment, id, revision, row) => {
+        this.#recent.note(id, revision, row);
+        this.#noteSegment(segment);
+      },
     };
     this.#reclaimer = new Reclaimer(this.#room, log, slack, (segment, offset) =>
       this.#reportUnreadable(segment, offset),
@@ -120,6 +125,11 @@ export class WalStore implements RecordStore {
     try {
       this.#assertOpen();
       assertFits(next, this.traits);
+      const recent = this.#findRecent(id, expected);
+      if (recent >= 0) {
+        this.#table.loadHashed(id, recent);
+        return this.#write(recent, id, next);
+      }
       this.#table.id.load(id);
       const row = this.#find(null);
       if (row < 0) {
@@ -305,6 +315,15 @@ export class WalStore implements RecordStore {
     return new Promise<number>((resolve, reject) => {
       this.#log.append(new ForgetFlight(this.#room, rows, id, resolve, reject));
     }).finally(() => this.#reclaimer.nudge());
+  }
+
+  /** The row of a record that was written lately, if this is still its revision and nobody is at it. */
+  #findRecent(id: OperationId, revision: Revision | null): number {
+    if (revision === null) return -1;
+    const { index } = this.#table;
+    const row = this.#recent.of(id, revision);
+    if (row < 0 || index.revision(row) !== revision) return -1;
+    return index.state(row) === FREE || index.hasFlag(row, BUSY) ? -1 : row;
   }
 
   #find(others: Others | null): number {

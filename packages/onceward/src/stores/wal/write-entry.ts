@@ -22,8 +22,8 @@ export interface WriteRoom {
   readonly flights: Flights;
   /** Tells those who wait for this record; `null`: for any, as it is not known whose records have changed. */
   wake(id: OperationId | null): void;
-  /** An entry became durable in this segment. */
-  landed(segment: number): void;
+  /** A record became durable in this segment. */
+  landed(segment: number, id: OperationId, revision: number, row: number): void;
 }
 
 /**
@@ -165,9 +165,9 @@ export class PutFlight extends RowFlight {
     table.settle(this.row, sequence, this.#state, this.#dueAt, segment, offset, this.byteLength);
     table.index.clearFlag(this.row, DAMAGED);
     this.release();
+    this.room.landed(segment, this.#id, sequence, this.row);
     this.resolve({ won: true, revision: sequence });
     this.room.wake(this.#id);
-    this.room.landed(segment);
   }
 
   concerns(id: OperationId): boolean {
