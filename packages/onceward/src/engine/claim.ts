@@ -129,11 +129,11 @@ export class Claim {
   }
 
   /** Begins to settle where nothing was written since the claim, and nothing is. `false`: call `settle`. */
-  startSettle(next: SettledRecord, waiter: SwapWaiter): boolean {
+  startSettle(next: NextRecord, waiter: SwapWaiter): boolean {
     if (this.#queue !== null || this.#lost) return false;
     this.end();
     const { id, fence } = this;
-    startSwap(this.#parts, 'settle', this.#policy, id, fence, prepare(id, next), waiter);
+    startSwap(this.#parts, 'settle', this.#policy, id, fence, next, waiter);
     return true;
   }
 

@@ -1,6 +1,8 @@
 import { AnswerTable } from './answer-table.ts';
 import type { Refusal } from './operation.ts';
 import type { OperationId, Outcome, SettledRecord, SettledState } from './record.ts';
+import { decodeRecord } from './record-codec.ts';
+import { LONGEST_SHELVED } from './record-shelves.ts';
 import { type EpochMs, MIB } from './units.ts';
 
 export interface NearTierOptions {
@@ -61,6 +63,11 @@ export class Run {
     this.fingerprint = fingerprint;
   }
 
+  /** Somebody in this process wants its answer too. */
+  get isAwaited(): boolean {
+    return this.#waiting !== null;
+  }
+
   whenEnded(callback: (end: RunEnd) => void): void {
     if (this.#ended !== null) {
       callback(this.#ended.by);
@@ -112,8 +119,8 @@ export class NearTier {
   ): NearAnswer | Run | 'mismatch' | undefined {
     const slot = this.#answers.find(id, now);
     if (slot < 0) return this.#runs.get(id.scope)?.get(id.key);
-    if (this.#answers.fingerprintAt(slot) !== fingerprint) return 'mismatch';
-    return this.#answers.answerAt(slot);
+    const answer = this.#answers.answerAt(slot) ?? this.#unfold(slot, id);
+    return this.#answers.fingerprintAt(slot) === fingerprint ? answer : 'mismatch';
   }
 
   /** Begins a run that later arrivals of this process will find. `null`: the process is full. */
@@ -131,15 +138,18 @@ export class NearTier {
     return run;
   }
 
-  /** Ends a run and wakes everyone behind it. An answer is remembered, unless another run has begun meanwhile. */
-  end(run: Run, by: RunEnd): void {
+  /**
+   * Ends a run and wakes everyone behind it. An answer is remembered, unless another run has begun meanwhile; as the
+   * bytes of its record, if they are at hand and nobody wants it now. They must hold the outcome as it is.
+   */
+  end(run: Run, by: RunEnd, record: Uint8Array | null = null): void {
     this.#running -= 1;
     const { scope, key } = run.id;
     const keys = this.#runs.get(scope);
     if (keys?.get(key) === run) {
       keys.delete(key);
       if (keys.size === 0) this.#runs.delete(scope);
-      if (by instanceof NearAnswer) this.#keep(run.id, by);
+      if (by instanceof NearAnswer) this.#keep(run.id, by, run.isAwaited ? null : record);
     }
     run.end(by);
   }
@@ -162,17 +172,32 @@ export class NearTier {
     };
   }
 
-  #keep(id: OperationId, answer: NearAnswer): void {
+  /** The first who asks for it makes the record an answer again. */
+  #unfold(slot: number, id: OperationId): NearAnswer {
+    const record = decodeRecord(id, this.#answers.takeRecord(slot)) as SettledRecord;
+    const { contentType, bytes } = record.outcome;
+    const answer = new NearAnswer(record, { contentType, bytes });
+    this.#answers.setAnswer(slot, answer);
+    return answer;
+  }
+
+  #keep(id: OperationId, answer: NearAnswer, record: Uint8Array | null = null): void {
     const weight = ENTRY_BYTES + answer.outcome.bytes.length;
     if (weight > this.#maxBytes / 8) {
       this.#answers.remove(id);
       return;
     }
-    this.#answers.put(id, answer, weight);
-    while (this.#answers.count > this.#maxEntries || this.#answers.weight > this.#maxBytes) {
+    if (record === null || record.length > LONGEST_SHELVED) this.#answers.put(id, answer, weight);
+    else this.#answers.putRecord(id, record, answer.keepUntil, weight);
+    while (this.#isOverfull()) {
       this.#answers.evictOne();
       this.#evictions += 1;
     }
+  }
+
+  #isOverfull(): boolean {
+    const { count, weight, shelved } = this.#answers;
+    return count > this.#maxEntries || weight > this.#maxBytes || shelved > 2 * this.#maxBytes;
   }
 }
 

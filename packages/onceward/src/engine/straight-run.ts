@@ -21,7 +21,7 @@ import {
 import { Claim } from './claim.ts';
 import type { Run } from './near-tier.ts';
 import type { Effect, Execution, Operation, Settlement } from './operation.ts';
-import { type EngineParts, type SwapWaiter, startSwap } from './parts.ts';
+import { type EngineParts, prepare, type SwapWaiter, startSwap } from './parts.ts';
 import type { SwapResult } from './record-store.ts';
 import type { DurationMs } from './units.ts';
 
@@ -41,6 +41,8 @@ export class StraightRun implements SwapWaiter {
   #claiming: Claiming | null = null;
   #claim: Claim | null = null;
   #settling: Settling | null = null;
+  /** Of the record that is to be written. */
+  #settledBytes: Uint8Array | null = null;
 
   static start(
     parts: EngineParts,
@@ -129,7 +131,9 @@ export class StraightRun implements SwapWaiter {
         return;
       }
       this.#settling = settling;
-      if (claim.startSettle(settling.record, this)) return;
+      const next = prepare(claim.id, settling.record);
+      this.#settledBytes = next.bytes;
+      if (claim.startSettle(next, this)) return;
       this.#await(writeSettled(parts, this.#operation, claim, settling));
     } catch (error) {
       this.#fail(error);
@@ -137,7 +141,7 @@ export class StraightRun implements SwapWaiter {
   }
 
   #settled(claim: Claim, settling: Settling, result: SwapResult): void {
-    if (result.won) this.#conclude(settled(this.#parts, claim, settling));
+    if (result.won) this.#conclude(settled(this.#parts, claim, settling), this.#settledBytes);
     else this.#settleAfter(claim, settling, () => Promise.resolve(result));
   }
 
@@ -164,10 +168,10 @@ export class StraightRun implements SwapWaiter {
     );
   }
 
-  #conclude({ execution, answer }: Ended): void {
+  #conclude({ execution, answer }: Ended, record: Uint8Array | null = null): void {
     const isDown = execution.kind === 'refused' && execution.reason === 'store_unavailable';
     const remembered = this.#operation.remember === false ? null : answer;
-    this.#parts.near.end(this.#run, isDown ? execution : remembered);
+    this.#parts.near.end(this.#run, isDown ? execution : remembered, record);
     this.#resolve(execution);
   }
 

@@ -1,0 +1,53 @@
+const SHELF_BYTES = 65_536;
+
+/** Longer ones would leave too much of a shelf empty. */
+export const LONGEST_SHELVED = SHELF_BYTES / 8;
+
+/** A piece of memory with records side by side. It is never written twice, and goes when nobody refers to it. */
+export interface Shelf {
+  readonly bytes: Uint8Array;
+  used: number;
+  /** How many records are still wanted. */
+  wanted: number;
+}
+
+/** Copies of records, many on a shelf: to the collector of garbage they are one thing, and it need not move them. */
+export class RecordShelves {
+  #last = newShelf();
+  #byteLength = SHELF_BYTES;
+
+  /** Of all shelves on which something is still wanted. */
+  get byteLength(): number {
+    return this.#byteLength;
+  }
+
+  /** The one that the latest record was put on. */
+  get last(): Shelf {
+    return this.#last;
+  }
+
+  /** Gives the place of the record on the last shelf. */
+  put(record: Uint8Array): number {
+    if (this.#last.used + record.length > SHELF_BYTES) {
+      if (this.#last.wanted === 0) this.#byteLength -= SHELF_BYTES;
+      this.#last = newShelf();
+      this.#byteLength += SHELF_BYTES;
+    }
+    const shelf = this.#last;
+    const start = shelf.used;
+    shelf.bytes.set(record, start);
+    shelf.used += record.length;
+    shelf.wanted += 1;
+    return start;
+  }
+
+  /** A record of this shelf is no longer wanted. */
+  release(shelf: Shelf): void {
+    shelf.wanted -= 1;
+    if (shelf.wanted === 0 && shelf !== this.#last) this.#byteLength -= SHELF_BYTES;
+  }
+}
+
+function newShelf(): Shelf {
+  return { bytes: new Uint8Array(SHELF_BYTES), used: 0, wanted: 0 };
+}
