@@ -24,8 +24,8 @@ export const ANSWERS: readonly Mutant[] = [
     edits: [
       inEngine(
         'near-tier.ts',
-        "if (this.#answers.fingerprintAt(slot) !== fingerprint) return 'mismatch';",
-        '',
+        "return this.#answers.fingerprintAt(slot) === fingerprint ? answer : 'mismatch';",
+        'return answer;',
       ),
     ],
   },
@@ -56,6 +56,11 @@ export const ANSWERS: readonly Mutant[] = [
         "this.#answers.find({ ...id, scope: '' }, now)",
       ),
       inEngine('near-tier.ts', 'this.#answers.put(id,', "this.#answers.put({ ...id, scope: '' },"),
+      inEngine(
+        'near-tier.ts',
+        'this.#answers.putRecord(id,',
+        "this.#answers.putRecord({ ...id, scope: '' },",
+      ),
     ],
   },
   {

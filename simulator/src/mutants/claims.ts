@@ -46,7 +46,7 @@ export const CLAIMS: readonly Mutant[] = [
     edits: [
       inEngine(
         'record-codec.ts',
-        'if (view.getUint32(CHECKSUM_AT, true) !== checksum(id, bytes)) return null;',
+        'if (view.getUint32(CHECKSUM_AT, true) !== checksum(id, view, 0, bytes.length)) return null;',
         '',
       ),
     ],

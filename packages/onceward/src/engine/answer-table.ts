@@ -90,9 +90,12 @@ export class AnswerTable {
 
   /** The bytes of the record in this slot, to be replaced by the answer that it holds. */
   takeRecord(slot: number): Uint8Array {
-    const start = this.#starts[slot]!;
-    const record = this.#shelfOf[slot]!.bytes.slice(start, start + this.#sizes[slot]!);
-    this.#leaveShelf(slot);
+    const record = this.#shelves.take(
+      this.#shelfOf[slot]!,
+      this.#starts[slot]!,
+      this.#sizes[slot]!,
+    );
+    this.#shelfOf[slot] = null;
     return record;
   }
 
@@ -189,15 +192,12 @@ export class AnswerTable {
     this.#keys[slot] = '';
     this.#fingerprints[slot] = '';
     this.#answers[slot] = null;
-    if (this.#shelfOf[slot] !== null) this.#leaveShelf(slot);
+    const shelf = this.#shelfOf[slot]!;
+    this.#shelfOf[slot] = null;
+    if (shelf !== null) this.#shelves.release(shelf);
     this.#empty.push(slot);
     this.#count -= 1;
     this.#weight -= this.#weights[slot]!;
-  }
-
-  #leaveShelf(slot: number): void {
-    this.#shelves.release(this.#shelfOf[slot]!);
-    this.#shelfOf[slot] = null;
   }
 
   #newSlot(): number {

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { NearAnswer, NearTier, type Run } from './near-tier.ts';
+import type { OperationId } from './record.ts';
+import { encodeRecord } from './record-codec.ts';
 
 function answer(size = 10, keepUntil = 1_000): NearAnswer {
   const record = {
@@ -11,6 +13,14 @@ function answer(size = 10, keepUntil = 1_000): NearAnswer {
     keepUntil,
   } as const;
   return new NearAnswer(record, { contentType: 't', bytes: new Uint8Array(size) });
+}
+
+/** The record that holds this answer. */
+function recordOf(id: OperationId, { outcome, ...answer }: NearAnswer): Uint8Array {
+  const { contentType, bytes } = outcome;
+  const kept = { contentType, bytes, codec: 0, size: bytes.length };
+  const times = { createdAt: 0, fence: 1, steps: [], resolution: null };
+  return encodeRecord(id, { ...answer, ...times, outcome: kept });
 }
 
 const id = (key: string, scope = 's') => ({ scope, key });
@@ -111,19 +121,76 @@ describe('near tier', () => {
           break;
         case 2: {
           const kept = random(2) === 0;
-          near.end(near.begin(one, 'f')!, kept ? given : null);
+          const record = random(2) === 0 ? recordOf(one, given) : null;
+          near.end(near.begin(one, 'f')!, kept ? given : null, record);
           if (kept) known.set(name, given);
           else known.delete(name);
           break;
         }
         default:
-          expect(near.find(one, 'f', 0)).toBe(known.get(name));
+          expect(near.find(one, 'f', 0)).toEqual(known.get(name));
       }
       expect(near.size.answers).toBe(known.size);
     }
     let bytes = 0;
     for (const { outcome } of known.values()) bytes += 256 + outcome.bytes.length;
     expect(near.size).toMatchObject({ bytes, running: 0, evictions: 0 });
+  });
+
+  it('[E8] gives an answer that it kept as a record as it was, and counts how often', () => {
+    const near = new NearTier();
+    const given = answer(300);
+    near.end(near.begin(id('a'), 'f')!, given, recordOf(id('a'), given));
+    const found = near.find(id('a'), 'f', 0) as NearAnswer;
+    expect(found).toEqual(given);
+    found.replays += 1;
+    expect(near.find(id('a'), 'f', 0)).toBe(found);
+    expect(near.size).toMatchObject({ answers: 1, bytes: 256 + 300 });
+  });
+
+  it('[E4] [E8] goes on with the answer that others of this process were given', () => {
+    const near = new NearTier();
+    const given = answer();
+    const run = near.begin(id('a'), 'f')!;
+    run.whenEnded(() => {});
+    near.end(run, given, recordOf(id('a'), given));
+    expect(near.find(id('a'), 'f', 0)).toBe(given);
+  });
+
+  it('[E3] [E8] tells another request from the one whose record it kept', () => {
+    const near = new NearTier();
+    near.end(near.begin(id('a'), 'f')!, answer(), recordOf(id('a'), answer()));
+    expect(near.find(id('a'), 'g', 0)).toBe('mismatch');
+    expect(near.find(id('a'), 'f', 0)).toBeInstanceOf(NearAnswer);
+  });
+
+  it('[E9] does not give the record of one operation to another', () => {
+    const near = new NearTier();
+    near.end(near.begin(id('a'), 'f')!, answer(), recordOf(id('b'), answer()));
+    expect(near.find(id('a'), 'f', 0)).toBeUndefined();
+    expect(near.size.answers).toBe(0);
+  });
+
+  it('[E8] lets go of a record that alone holds on to memory for many', () => {
+    const near = new NearTier({ maxBytes: 256 * 1_024 });
+    for (let i = 0; i < 20_000; i += 1) {
+      const one = id(`k${i}`);
+      near.end(near.begin(one, 'f')!, answer(100), recordOf(one, answer(100)));
+      if (i % 500 !== 0) near.forget(one);
+    }
+    // Forty stayed, each on a shelf of 64 KiB of its own; there may be eight such shelves.
+    expect(near.size.answers).toBeLessThanOrEqual(8);
+    expect(near.size.evictions).toBe(40 - near.size.answers);
+  });
+
+  it('[E8] forgets no record while those beside it are asked for', () => {
+    const near = new NearTier({ maxBytes: 1_048_576 });
+    for (let i = 0; i < 2_000; i += 1) {
+      const one = id(`k${i}`);
+      near.end(near.begin(one, 'f')!, answer(100), recordOf(one, answer(100)));
+      near.find(id(`k${i - 1}`), 'f', 0);
+    }
+    expect(near.size).toMatchObject({ answers: 2_000, evictions: 0 });
   });
 
   it('[E3] [E8] tells an answer to another request from the one that is asked for', () => {

@@ -120,6 +120,7 @@ export class NearTier {
     const slot = this.#answers.find(id, now);
     if (slot < 0) return this.#runs.get(id.scope)?.get(id.key);
     const answer = this.#answers.answerAt(slot) ?? this.#unfold(slot, id);
+    if (answer === null) return undefined;
     return this.#answers.fingerprintAt(slot) === fingerprint ? answer : 'mismatch';
   }
 
@@ -172,9 +173,13 @@ export class NearTier {
     };
   }
 
-  /** The first who asks for it makes the record an answer again. */
-  #unfold(slot: number, id: OperationId): NearAnswer {
-    const record = decodeRecord(id, this.#answers.takeRecord(slot)) as SettledRecord;
+  /** The first who asks for it makes the record an answer again. `null`: the bytes are not those of this operation. */
+  #unfold(slot: number, id: OperationId): NearAnswer | null {
+    const record = decodeRecord(id, this.#answers.takeRecord(slot));
+    if (record === null || !('outcome' in record)) {
+      this.#answers.remove(id);
+      return null;
+    }
     const { contentType, bytes } = record.outcome;
     const answer = new NearAnswer(record, { contentType, bytes });
     this.#answers.setAnswer(slot, answer);

@@ -160,59 +160,93 @@ export function decodeRecord(id: OperationId, bytes: Uint8Array): OperationRecor
 function readFields(bytes: Uint8Array, view: DataView): OperationRecord | null {
   const state = STATES[bytes[1]!];
   if (state === undefined) return null;
-  let at = HEADER;
-  const take = (length: number): Uint8Array => {
-    if (at + length > bytes.length) throw new RangeError('record is shorter than it says');
-    at += length;
-    return bytes.subarray(at - length, at);
-  };
-  const text = (length: number): string => readText(take(length));
-  const fingerprint = text(view.getUint16(44, true));
-  const owner = text(view.getUint16(46, true));
-  const contentType = text(view.getUint16(48, true));
-  const by = text(view.getUint16(50, true));
-  const why = text(view.getUint16(52, true));
+  const reader = new FieldReader(bytes);
+  const fingerprint = reader.text(view.getUint16(44, true));
+  const owner = reader.text(view.getUint16(46, true));
+  const contentType = reader.text(view.getUint16(48, true));
+  const by = reader.text(view.getUint16(50, true));
+  const why = reader.text(view.getUint16(52, true));
   const steps: Step[] = [];
   for (let left = view.getUint16(54, true); left > 0; left -= 1) {
-    const nameLength = view.getUint16(at, true);
-    const valueLength = view.getUint32(at + 2, true);
-    at += 6;
-    steps.push({ name: text(nameLength), bytes: take(valueLength) });
+    const nameLength = view.getUint16(reader.at, true);
+    const valueLength = view.getUint32(reader.at + 2, true);
+    reader.at += 6;
+    steps.push({ name: reader.text(nameLength), bytes: reader.take(valueLength) });
   }
   const size = view.getUint32(56, true);
-  const kept = take(view.getUint32(60, true));
-  if (at !== bytes.length || size > OUTCOME_CEILING) return null;
+  const kept = reader.take(view.getUint32(60, true));
+  if (reader.at !== bytes.length || size > OUTCOME_CEILING) return null;
 
   const flags = bytes[2]!;
-  const base = {
-    fingerprint,
-    owner,
-    attempt: view.getUint32(8, true),
-    createdAt: view.getFloat64(20, true),
-    steps,
-    fence: view.getFloat64(12, true),
-  };
+  const attempt = view.getUint32(8, true);
+  const fence = view.getFloat64(12, true);
+  const createdAt = view.getFloat64(20, true);
   const pivot = view.getFloat64(28, true);
   const keepUntil = view.getFloat64(36, true);
+  // Written out for each state: to spread what they share costs more than all of the reading.
   switch (state) {
-    case 'pending':
+    case 'pending': {
+      const onLapse = (flags & FLAG_DOUBT_ON_LAPSE) === 0 ? 'take_over' : 'in_doubt';
+      const leaseUntil = pivot;
       return {
-        ...base,
         state,
-        leaseUntil: pivot,
+        fingerprint,
+        owner,
+        attempt,
+        createdAt,
+        steps,
+        fence,
+        leaseUntil,
         keepUntil,
-        onLapse: (flags & FLAG_DOUBT_ON_LAPSE) === 0 ? 'take_over' : 'in_doubt',
+        onLapse,
       };
+    }
     case 'in_doubt': {
       const reason = DOUBTS[flags >> DOUBT_SHIFT];
-      return reason === undefined ? null : { ...base, state, reason, since: pivot };
+      const since = pivot;
+      return reason === undefined
+        ? null
+        : { state, fingerprint, owner, attempt, createdAt, steps, fence, reason, since };
     }
     default: {
       const outcome: KeptOutcome = { contentType, codec: bytes[3]!, size, bytes: kept };
-      const resolution: Resolution | null =
-        (flags & FLAG_RESOLVED) === 0 ? null : { by, reason: why };
-      return { ...base, state, outcome, settledAt: pivot, keepUntil, resolution };
+      const isResolved = (flags & FLAG_RESOLVED) !== 0;
+      const resolution: Resolution | null = isResolved ? { by, reason: why } : null;
+      const settledAt = pivot;
+      return {
+        state,
+        fingerprint,
+        owner,
+        attempt,
+        createdAt,
+        steps,
+        fence,
+        outcome,
+        settledAt,
+        keepUntil,
+        resolution,
+      };
     }
+  }
+}
+
+class FieldReader {
+  readonly #bytes: Uint8Array;
+  at = HEADER;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  take(length: number): Uint8Array {
+    const from = this.at;
+    if (from + length > this.#bytes.length) throw new RangeError('record is shorter than it says');
+    this.at += length;
+    return this.#bytes.subarray(from, this.at);
+  }
+
+  text(length: number): string {
+    return length === 0 ? '' : fromUtf8.decode(this.take(length));
   }
 }
 
@@ -243,8 +277,4 @@ function checksum(id: OperationId, view: DataView, start: number, end: number): 
   const head = view.getInt32(start, true);
   const seed = checksumText(id.key, checksumText(id.scope, head));
   return checksumBytes(view, start + 8, end, seed);
-}
-
-function readText(bytes: Uint8Array): string {
-  return bytes.length === 0 ? '' : fromUtf8.decode(bytes);
 }

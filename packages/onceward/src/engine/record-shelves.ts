@@ -15,6 +15,9 @@ export interface Shelf {
 export class RecordShelves {
   #last = newShelf();
   #byteLength = SHELF_BYTES;
+  /** Where those that were taken lie; a buffer for each would cost more than all the rest. */
+  #tray = new Uint8Array(LONGEST_SHELVED);
+  #trayUsed = 0;
 
   /** Of all shelves on which something is still wanted. */
   get byteLength(): number {
@@ -39,6 +42,19 @@ export class RecordShelves {
     shelf.used += record.length;
     shelf.wanted += 1;
     return start;
+  }
+
+  /** A copy of the record that the caller may keep: whoever holds it does not hold the shelf. */
+  take(shelf: Shelf, start: number, size: number): Uint8Array {
+    if (this.#tray.length - this.#trayUsed < size) {
+      this.#tray = new Uint8Array(LONGEST_SHELVED);
+      this.#trayUsed = 0;
+    }
+    const at = this.#trayUsed;
+    this.#tray.set(shelf.bytes.subarray(start, start + size), at);
+    this.#trayUsed += size;
+    this.release(shelf);
+    return this.#tray.subarray(at, at + size);
   }
 
   /** A record of this shelf is no longer wanted. */
