@@ -13,8 +13,8 @@ export const WRITES: readonly Mutant[] = [
       ),
       inEngine(
         'claim.ts',
-        "startSwap(this.#parts, 'settle', this.#policy, id, fence, prepare(id, next), waiter);",
-        "void this.#parts.store.read(id).then((found) => startSwap(this.#parts, 'settle', this.#policy, id, found?.revision ?? fence, prepare(id, next), waiter), () => waiter.failed(fence));",
+        "startSwap(this.#parts, 'settle', this.#policy, id, fence, next, waiter);",
+        "void this.#parts.store.read(id).then((found) => startSwap(this.#parts, 'settle', this.#policy, id, found?.revision ?? fence, next, waiter), () => waiter.failed(fence));",
       ),
     ],
   },
@@ -53,8 +53,8 @@ export const WRITES: readonly Mutant[] = [
     edits: [
       inEngine(
         'straight-run.ts',
-        'if (claim.startSettle(settling.record, this)) return;',
-        'if (claim.startSettle(settling.record, { succeeded() {}, failed() {} })) {\n        this.#settled(claim, settling, { won: true, revision: 0 });\n        return;\n      }',
+        'if (claim.startSettle(next, this)) return;',
+        'if (claim.startSettle(next, { succeeded() {}, failed() {} })) {\n        this.#settled(claim, settling, { won: true, revision: 0 });\n        return;\n      }',
       ),
     ],
   },
