@@ -51,7 +51,7 @@ export class JoinedStore implements RecordStore {
   ): Promise<SwapResult> {
     // Another transaction that is writing the same operation is waited for: its end decides.
     const parameters = swapParameters([{ id, hash: hashOf(id), expected, next }], true);
-    const [answer] = swapAnswers(await this.#run<SwapRow>(SWAP, parameters));
+    const [answer] = swapAnswers(await this.#run<SwapRow>(SWAP, parameters), 1);
     if (answer === 'collision') throw collision();
     if (answer === undefined || answer === 'busy') {
       throw new StoreError('ONCE_STORE_UNAVAILABLE', 'PostgreSQL gave no answer');

@@ -31,24 +31,7 @@ create unlogged table onceward.waiting (
 create index waiting_hash on onceward.waiting (hash);
 `;
 
-/**
- * onceward.swap       carries out a batch of swaps, each on its own, no two of them of one operation:
- *   lock_ids          advisory lock of each operation, derived from its hash
- *   hashes … dues     the operations, the expected revisions (null: nothing is there) and what comes in their
- *                     place (state null: nothing)
- *   starts, sizes     where the bytes of each stand in `contents`: one value in binary is cheaper than an array
- *   wait_for_locks    whether to wait for another transaction that is writing the same operation
- *   returns           per row: its place in the batch, the outcome (1 won, 0 lost, 2 another transaction is writing
- *                     it, 3 the hash belongs to another operation), the revision and, for losers, what is there
- *
- * A statement for the claims, one for the settles, and so on, each with a snapshot that is younger than the locks: a
- * loser sees the row that beat it. Nothing waits while it holds locks, so that batches cannot deadlock. Whoever writes
- * a row holds its advisory lock; only the removal of what is due does not, and it skips rows that are being written.
- *
- * A revision is minted for each place. They rise, so a row that was written names its place by its revision.
- *
- * Joins go by the index, whatever the planner thinks of a table that was empty when the session planned them.
- */
+/** The first form of `onceward.swap_all`; gone with the next entry. */
 const SWAP_IN_SETS = `
 create function onceward.swap(
   lock_ids int[], hashes uuid[], scopes text[], keys text[], expected bigint[],
@@ -155,7 +138,138 @@ end
 $$;
 `;
 
-export const MIGRATIONS: readonly string[] = [TABLES, SWAP_IN_SETS];
+/**
+ * onceward.swap_all   carries out a batch of swaps, each on its own, no two of them of one operation:
+ *   lock_ids          advisory lock of each operation, derived from its hash
+ *   hashes … dues     the operations, the expected revisions (null: nothing is there) and what comes in their
+ *                     place (state null: nothing)
+ *   starts, sizes     where the bytes of each stand in `contents`: one value in binary is cheaper than an array
+ *   wait_for_locks    whether to wait for another transaction that is writing the same operation
+ *   returns           first a row for place 0 with the revision of place 1; those of the other places follow on it. Every
+ *                     place that no other row names has won. The rows after it: the place in the batch, the outcome (1
+ *                     won, 0 lost, 2 another transaction is writing it, 3 the hash belongs to another operation), the
+ *                     revision and, for losers, what is there
+ *
+ * A statement for the claims, one for the settles, and so on, each with a snapshot that is younger than the locks: a
+ * loser sees the row that beat it. Nothing waits while it holds locks, so that batches cannot deadlock. Whoever writes
+ * a row holds its advisory lock; only the removal of what is due does not, and it skips rows that are being written.
+ *
+ * Revisions are taken from the sequence 1,024 at once, more than a batch has places, and only when the locks are held:
+ * for each operation they rise.
+ *
+ * Joins go by the index, whatever the planner thinks of a table that was empty when the session planned them.
+ */
+const SWAP_ALL = `
+alter sequence onceward.revisions increment by 1024;
+
+drop function onceward.swap;
+
+create function onceward.swap_all(
+  lock_ids int[], hashes uuid[], scopes text[], keys text[], expected bigint[],
+  states smallint[], dues bigint[], starts int[], sizes int[], contents bytea, wait_for_locks boolean
+) returns table (place int, outcome smallint, revision bigint, bytes bytea)
+language plpgsql volatile
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  held boolean[];
+  removed int[] := '{}';
+  base bigint;
+  to_insert int;
+  to_update int;
+  to_delete int;
+  to_win int;
+  won int := 0;
+  done int;
+begin
+  if wait_for_locks then
+    perform pg_advisory_xact_lock(1869505381, t.lock_id) from unnest(lock_ids) as t(lock_id);
+  end if;
+
+  select array_agg(t.held),
+      count(*) filter (where t.held),
+      count(*) filter (where t.held and t.expected is null and t.state is not null),
+      count(*) filter (where t.held and t.expected is not null and t.state is not null),
+      count(*) filter (where t.held and t.expected is not null and t.state is null)
+    into held, to_win, to_insert, to_update, to_delete
+    from (
+      select pg_try_advisory_xact_lock(1869505381, u.lock_id) as held, u.expected, u.state
+        from unnest(lock_ids, expected, states) as u(lock_id, expected, state)
+    ) as t;
+  base := nextval('onceward.revisions');
+  place := 0;
+  outcome := 1;
+  revision := base;
+  return next;
+
+  if to_insert > 0 then
+    insert into onceward.records as r
+      select t.hash, t.scope, t.key, base + t.place - 1, t.state, t.due,
+          substr(contents, t.start, t.size)
+        from unnest(held, hashes, scopes, keys, expected, states, dues, starts, sizes)
+          with ordinality as t(held, hash, scope, key, expected, state, due, start, size, place)
+        where t.held and t.expected is null and t.state is not null
+      on conflict (hash) do nothing;
+    get diagnostics done = row_count;
+    won := won + done;
+  end if;
+
+  if to_update > 0 then
+    update onceward.records as r
+      set revision = base + t.place - 1, state = t.state, due_at = t.due,
+          bytes = substr(contents, t.start, t.size)
+      from unnest(held, hashes, scopes, keys, expected, states, dues, starts, sizes)
+        with ordinality as t(held, hash, scope, key, expected, state, due, start, size, place)
+      where t.held and t.expected is not null and t.state is not null
+        and r.hash = t.hash and r.revision = t.expected and r.scope = t.scope and r.key = t.key;
+    get diagnostics done = row_count;
+    won := won + done;
+  end if;
+
+  if to_delete > 0 then
+    with gone as (
+      delete from onceward.records as r
+        using unnest(held, hashes, scopes, keys, expected, states)
+          with ordinality as t(held, hash, scope, key, expected, state, place)
+        where t.held and t.expected is not null and t.state is null
+          and r.hash = t.hash and r.revision = t.expected and r.scope = t.scope and r.key = t.key
+        returning t.place::int as place)
+      select coalesce(array_agg(gone.place), '{}') into removed from gone;
+    won := won + cardinality(removed);
+  end if;
+
+  if won < to_win then
+    return query
+      select t.place::int,
+          case when r.hash is null and t.expected is null
+                 then case when t.state is null then 1 else 2 end
+               when r.scope <> t.scope or r.key <> t.key then 3
+               else 0 end::smallint,
+          case when r.hash is null and t.expected is null then base + t.place - 1 else r.revision end,
+          r.bytes
+        from unnest(held, hashes, scopes, keys, expected, states)
+          with ordinality as t(held, hash, scope, key, expected, state, place)
+        left join onceward.records as r on r.hash = t.hash
+        where t.held and r.revision is distinct from base + t.place - 1
+          and t.place::int <> all (removed);
+  end if;
+
+  if to_win < cardinality(held) then
+    return query
+      select t.place::int, 2::smallint, null::bigint, null::bytea
+        from unnest(held) with ordinality as t(held, place) where not t.held;
+  end if;
+
+  if to_update + to_delete > 0 and exists (select from onceward.waiting) then
+    with told as (delete from onceward.waiting as w where w.hash = any (hashes) returning w.hash)
+      select count(pg_notify('onceward', told.hash::text)) into done from told;
+  end if;
+end
+$$;
+`;
+
+export const MIGRATIONS: readonly string[] = [TABLES, SWAP_IN_SETS, SWAP_ALL];
 
 /** What the records table must look like, as `information_schema` tells it. */
 export const RECORD_COLUMNS = [

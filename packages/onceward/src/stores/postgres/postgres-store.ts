@@ -216,7 +216,7 @@ export class PostgresStore implements TransactionalStore<PgClient> {
 async function swapBatch(session: PgSession, items: readonly SwapItem[]): Promise<SwapAnswer[]> {
   const first = firstOfEach(items);
   const rows = await session.query<SwapRow>(SWAP, swapParameters(first, false));
-  const answers = swapAnswers(rows);
+  const answers = swapAnswers(rows, first.length);
   if (first.length === items.length) return answers;
   // What concerns an operation that another item of the batch has just written takes the next turn.
   const byItem = new Map(first.map((item, at) => [item, answers[at]]));

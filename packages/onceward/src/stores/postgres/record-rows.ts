@@ -3,6 +3,7 @@ import { StoreError } from '../../engine/errors.ts';
 import type { OperationId, RecordState, Revision } from '../../engine/record.ts';
 import type { NextRecord, StoredRecord, SwapResult } from '../../engine/record-store.ts';
 import { requireStorable } from '../storable-id.ts';
+import { int2Array, int4Array, int8Array, textArray, uuidArray } from './binary-arrays.ts';
 import { EPOCH } from './pg-session.ts';
 
 /** The states as they stand in the table. A number, once given, keeps its meaning. */
@@ -24,7 +25,7 @@ export type SwapAnswer = SwapResult | 'busy' | 'collision';
 const OUTCOMES = { lost: 0, won: 1, busy: 2, collision: 3 } as const;
 
 export const SWAP = `select ${EPOCH}, s.*
-  from onceward.swap($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) s`;
+  from onceward.swap_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) s`;
 
 export const READ = `select ${EPOCH}, r.hash, r.scope, r.key, r.revision, r.bytes
   from (select 1) as always left join onceward.records r on r.hash = any($1::uuid[])`;
@@ -56,15 +57,15 @@ export function swapParameters(items: readonly SwapItem[], waitForLocks: boolean
     end += size;
   }
   return [
-    list(items, (item) => item.hash.readInt32BE(0)),
-    list(items, (item) => item.hash.toString('hex')),
-    items.map((item) => item.id.scope),
-    items.map((item) => item.id.key),
-    list(items, (item) => item.expected),
-    list(items, (item) => (item.next === null ? null : STATE_NUMBERS[item.next.state])),
-    list(items, (item) => dueOf(item.next)),
-    `{${starts.join()}}`,
-    `{${sizes.join()}}`,
+    int4Array(items.map((item) => item.hash.readInt32BE(0))),
+    uuidArray(items.map((item) => item.hash)),
+    textArray(items.map((item) => item.id.scope)),
+    textArray(items.map((item) => item.id.key)),
+    int8Array(items.map((item) => item.expected)),
+    int2Array(items.map((item) => (item.next === null ? null : STATE_NUMBERS[item.next.state]))),
+    int8Array(items.map((item) => dueOf(item.next))),
+    int4Array(starts),
+    int4Array(sizes),
     Buffer.concat(
       items.map((item) => item.next?.bytes ?? NO_BYTES),
       end - 1,
@@ -75,11 +76,6 @@ export function swapParameters(items: readonly SwapItem[], waitForLocks: boolean
 
 const NO_BYTES = new Uint8Array(0);
 
-/** An array as PostgreSQL writes it, of values that need no quotes. */
-function list(items: readonly SwapItem[], read: (item: SwapItem) => string | number | null) {
-  return `{${items.map((item) => read(item) ?? 'null').join()}}`;
-}
-
 export interface SwapRow {
   readonly place: number;
   readonly outcome: number;
@@ -87,10 +83,15 @@ export interface SwapRow {
   readonly bytes: Buffer | null;
 }
 
-/** The answers by the places of the items. */
-export function swapAnswers(rows: readonly SwapRow[]): SwapAnswer[] {
+/** The answers to so many items, in their order. The first row has the revision of the first item. */
+export function swapAnswers([first, ...others]: readonly SwapRow[], count: number): SwapAnswer[] {
+  if (first?.place !== 0) {
+    throw new StoreError('ONCE_STORE_UNAVAILABLE', 'PostgreSQL gave no answer');
+  }
+  const base = Number(first.revision);
   const answers: SwapAnswer[] = [];
-  for (const row of rows) answers[row.place - 1] = answerIn(row);
+  for (let at = 0; at < count; at += 1) answers.push({ won: true, revision: base + at });
+  for (const row of others) answers[row.place - 1] = answerIn(row);
   return answers;
 }
 
