@@ -145,10 +145,10 @@ $$;
  *                     place (state null: nothing)
  *   starts, sizes     where the bytes of each stand in `contents`: one value in binary is cheaper than an array
  *   wait_for_locks    whether to wait for another transaction that is writing the same operation
- *   returns           first a row for place 0 with the revision of place 1; those of the other places follow on it. Every
- *                     place that no other row names has won. The rows after it: the place in the batch, the outcome (1
- *                     won, 0 lost, 2 another transaction is writing it, 3 the hash belongs to another operation), the
- *                     revision and, for losers, what is there
+ *   returns           first a row for place 0 with the revision of place 1; those of the other places follow on it.
+ *                     Every place that no other row names has won. The rows after it: the place in the batch, the
+ *                     outcome (1 won, 0 lost, 2 another transaction is writing it, 3 the hash belongs to another
+ *                     operation), the revision and, for losers, what is there
  *
  * A statement for the claims, one for the settles, and so on, each with a snapshot that is younger than the locks: a
  * loser sees the row that beat it. Nothing waits while it holds locks, so that batches cannot deadlock. Whoever writes
