@@ -1,17 +1,25 @@
+import { randomInt } from 'node:crypto';
 import { connect, createServer } from 'node:net';
 
-/** A port that nobody listened on a moment ago. A server that loses the race for it fails to start. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
+/** Below those that a system gives to outgoing connections: one of them would now and then take a port just found. */
+const FIRST_PORT = 20_000;
+const PORTS = 12_000;
+const TRIES = 100;
+
+/** A port that nobody listened on a moment ago. */
+export async function freePort(): Promise<number> {
+  for (let left = TRIES; left > 0; left--) {
+    const port = FIRST_PORT + randomInt(PORTS);
+    if (await isFree(port)) return port;
+  }
+  throw new Error(`of ${TRIES} ports from ${FIRST_PORT} on, none was free`);
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
     const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => {
-        if (address === null || typeof address === 'string') reject(new Error('no port was given'));
-        else resolve(address.port);
-      });
-    });
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
 }
 

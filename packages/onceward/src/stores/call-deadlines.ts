@@ -1,9 +1,12 @@
 import { StoreError } from '../engine/errors.ts';
 import type { DurationMs } from '../engine/units.ts';
 
-interface Call {
-  readonly endsAt: DurationMs;
-  open: boolean;
+/** A call that is bounded in time. */
+export interface TimedCall {
+  /** Set when its time begins. */
+  endsAt: DurationMs;
+  isOpen: boolean;
+  /** Its time is up. */
   expire(): void;
 }
 
@@ -17,7 +20,7 @@ interface Call {
 export class CallDeadlines {
   readonly #timeoutMs: DurationMs;
   readonly #onLate: () => void;
-  #calls: Call[] = [];
+  #calls: TimedCall[] = [];
   #first = 0;
   #timer: NodeJS.Timeout | null = null;
 
@@ -34,38 +37,45 @@ export class CallDeadlines {
     applied: () => 'no' | 'unknown' = () => 'unknown',
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const call: Call = {
-        endsAt: performance.now() + this.#timeoutMs,
-        open: true,
+      const call: TimedCall = {
+        endsAt: 0,
+        isOpen: true,
         expire: () => {
           reject(late(this.#timeoutMs, applied()));
           this.#onLate();
         },
       };
-      this.#calls.push(call);
-      if (this.#timer === null) this.#arm(this.#timeoutMs);
+      this.start(call);
       result.then(
         (value) => {
-          if (this.#endInTime(call)) resolve(value);
+          if (this.endInTime(call)) resolve(value);
         },
         (cause) => {
-          if (this.#endInTime(call)) reject(explain(cause));
+          if (this.endInTime(call)) reject(explain(cause));
         },
       );
     });
   }
 
-  #endInTime(call: Call): boolean {
-    if (!call.open) return false;
+  /** For a call that somebody else settles, who asks `endInTime` first. */
+  start(call: TimedCall): void {
+    call.endsAt = performance.now() + this.#timeoutMs;
+    this.#calls.push(call);
+    if (this.#timer === null) this.#arm(this.#timeoutMs);
+  }
+
+  /** Whether its result may be given; if not, it has expired. */
+  endInTime(call: TimedCall): boolean {
+    if (!call.isOpen) return false;
     this.#close(call);
     if (performance.now() <= call.endsAt) return true;
     call.expire();
     return false;
   }
 
-  #close(call: Call): void {
-    call.open = false;
-    while (this.#first < this.#calls.length && this.#calls[this.#first]?.open === false) {
+  #close(call: TimedCall): void {
+    call.isOpen = false;
+    while (this.#first < this.#calls.length && this.#calls[this.#first]?.isOpen === false) {
       this.#first += 1;
     }
     if (this.#first === this.#calls.length) {
@@ -95,7 +105,7 @@ export class CallDeadlines {
   }
 }
 
-function late(ms: DurationMs, applied: 'no' | 'unknown'): StoreError {
+export function late(ms: DurationMs, applied: 'no' | 'unknown'): StoreError {
   return new StoreError('ONCE_STORE_UNAVAILABLE', `the store did not answer within ${ms} ms`, {
     applied,
   });

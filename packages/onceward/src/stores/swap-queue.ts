@@ -1,5 +1,5 @@
 import type { DurationMs } from '../engine/units.ts';
-import { CallDeadlines } from './call-deadlines.ts';
+import { CallDeadlines, late, type TimedCall } from './call-deadlines.ts';
 
 export interface SwapQueueOptions<Item, Result> {
   /** How many batches may be under way at once. */
@@ -15,12 +15,30 @@ export interface SwapQueueOptions<Item, Result> {
   run(items: readonly Item[], lane: number): Promise<readonly Result[]>;
 }
 
-interface Entry<Item, Result> {
+class Entry<Item, Result> implements TimedCall {
   readonly item: Item;
-  sent: boolean;
-  givenUp: boolean;
-  resolve(result: Result): void;
-  reject(error: unknown): void;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: unknown) => void;
+  readonly #timeoutMs: DurationMs;
+  endsAt = 0;
+  isOpen = true;
+  isSent = false;
+
+  constructor(
+    item: Item,
+    timeoutMs: DurationMs,
+    resolve: (result: Result) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.item = item;
+    this.#timeoutMs = timeoutMs;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+
+  expire(): void {
+    this.reject(late(this.#timeoutMs, this.isSent ? 'unknown' : 'no'));
+  }
 }
 
 /**
@@ -41,21 +59,12 @@ export class SwapQueue<Item, Result> {
   }
 
   add(item: Item): Promise<Result> {
-    let entry: Entry<Item, Result> | null = null;
-    const result = new Promise<Result>((resolve, reject) => {
-      entry = { item, sent: false, givenUp: false, resolve, reject };
+    return new Promise<Result>((resolve, reject) => {
+      const entry = new Entry(item, this.#options.timeoutMs, resolve, reject);
       this.#waiting.push(entry);
+      this.#deadlines.start(entry);
+      this.#schedule();
     });
-    const added = entry as unknown as Entry<Item, Result>;
-    this.#schedule();
-    return this.#deadlines.bound(
-      result,
-      (cause) => cause,
-      () => {
-        added.givenUp = true;
-        return added.sent ? 'unknown' : 'no';
-      },
-    );
   }
 
   /** After the current turn of the event loop, so that calls made together travel together. */
@@ -86,16 +95,19 @@ export class SwapQueue<Item, Result> {
   }
 
   async #runLane(lane: number): Promise<void> {
-    const batch = this.#waiting.splice(0, this.#nextLength()).filter((one) => !one.givenUp);
+    const batch = this.#waiting.splice(0, this.#nextLength()).filter((one) => one.isOpen);
     this.#schedule();
     if (batch.length > 0) {
-      for (const entry of batch) entry.sent = true;
+      for (const entry of batch) entry.isSent = true;
       try {
         const items = batch.map((entry) => entry.item);
         const results = await this.#options.run(items, lane);
-        for (const [at, entry] of batch.entries()) entry.resolve(results[at] as Result);
+        for (let at = 0; at < batch.length; at += 1) {
+          const entry = batch[at] as Entry<Item, Result>;
+          if (this.#deadlines.endInTime(entry)) entry.resolve(results[at] as Result);
+        }
       } catch (error) {
-        for (const entry of batch) entry.reject(error);
+        for (const entry of batch) if (this.#deadlines.endInTime(entry)) entry.reject(error);
       }
     }
     this.#freeLanes.push(lane);
