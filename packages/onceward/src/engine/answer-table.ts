@@ -62,7 +62,7 @@ export class AnswerTable {
     return this.#weight;
   }
 
-  /** What the shelves take, wanted or not. */
+  /** What full shelves take, for what is wanted and for what is not. Nothing when there is no answer. */
   get shelved(): number {
     return this.#shelves.byteLength;
   }

@@ -183,6 +183,17 @@ describe('near tier', () => {
     expect(near.size.evictions).toBe(40 - near.size.answers);
   });
 
+  it('[E8] comes to rest with room for next to nothing', () => {
+    for (const maxBytes of [0, 1_000, 4_096, 20_000, 70_000]) {
+      const near = new NearTier({ maxBytes });
+      for (let i = 0; i < 2_000; i += 1) {
+        const one = id(`k${i}`);
+        near.end(near.begin(one, 'f')!, answer(100), recordOf(one, answer(100)));
+      }
+      expect(near.size.bytes).toBeLessThanOrEqual(maxBytes);
+    }
+  });
+
   it('[E8] forgets no record while those beside it are asked for', () => {
     const near = new NearTier({ maxBytes: 1_048_576 });
     for (let i = 0; i < 2_000; i += 1) {

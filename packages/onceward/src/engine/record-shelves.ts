@@ -14,12 +14,12 @@ export interface Shelf {
 /** Copies of records, many on a shelf: to the collector of garbage they are one thing, and it need not move them. */
 export class RecordShelves {
   #last = newShelf();
-  #byteLength = SHELF_BYTES;
+  #byteLength = 0;
   /** Where those that were taken lie; a buffer for each would cost more than all the rest. */
   #tray = new Uint8Array(LONGEST_SHELVED);
   #trayUsed = 0;
 
-  /** Of all shelves on which something is still wanted. */
+  /** Of all full shelves on which something is still wanted. */
   get byteLength(): number {
     return this.#byteLength;
   }
@@ -32,9 +32,8 @@ export class RecordShelves {
   /** Gives the place of the record on the last shelf. */
   put(record: Uint8Array): number {
     if (this.#last.used + record.length > SHELF_BYTES) {
-      if (this.#last.wanted === 0) this.#byteLength -= SHELF_BYTES;
+      if (this.#last.wanted > 0) this.#byteLength += SHELF_BYTES;
       this.#last = newShelf();
-      this.#byteLength += SHELF_BYTES;
     }
     const shelf = this.#last;
     const start = shelf.used;
