@@ -29,7 +29,7 @@ export function benchNearTier(report: Report, { quick }: BenchOptions): void {
 }
 
 /** An answer that nobody has asked for yet is kept as bytes; the first who asks makes it an answer again. */
-const FIRST = 'near tier, first duplicate of a recent one';
+const FIRST = 'near tier, first duplicate of one of the latest half';
 
 /** Retries come soon after: a duplicate mostly meets one of the latest entries, still in the processor's caches. */
 const SPREADS = {

@@ -1,3 +1,5 @@
+import type { BenchOptions } from '../benches.ts';
+import { median, type Report } from '../report.ts';
 import type { LoadTask } from './load-child.ts';
 import { type LoadProcess, type MeasuredServer, startLoad } from './processes.ts';
 
@@ -5,11 +7,17 @@ export interface Contender {
   readonly name: string;
   readonly keys: LoadTask['keys'];
   start(): Promise<MeasuredServer>;
-  /** Something else that its requests use up, so far. */
-  readonly meter?: () => Promise<number>;
+  /** Something else that its requests use up. */
+  readonly meter?: Meter;
 }
 
-export interface Share {
+export interface Meter {
+  readonly metric: string;
+  /** How much so far. */
+  read(): Promise<number>;
+}
+
+interface Share {
   readonly perSecond: number;
   readonly cpuMicros: number;
   /** What the meter counted for a request; 0 without one. */
@@ -19,11 +27,40 @@ export interface Share {
 const CONNECTIONS = 64;
 const SLICE_MS = 500;
 
+/** Each against the first of them, with the load in another process; the median of the rounds. */
+export async function compareInTurn(
+  report: Report,
+  bench: string,
+  group: readonly Contender[],
+  ms: number,
+  { quick }: BenchOptions,
+): Promise<void> {
+  const samples: Map<Contender, Share>[] = [];
+  for (let round = 0; round < (quick ? 1 : 3); round += 1) {
+    samples.push(await measureInTurn(group, quick ? 1_500 : ms));
+  }
+  const [bare] = group as [Contender, ...Contender[]];
+  for (const one of group) {
+    const shares = samples.map((sample) => sample.get(one)!);
+    const value = median(shares.map(({ perSecond }) => perSecond));
+    const ratio = median(
+      samples.map((sample) => sample.get(one)!.perSecond / sample.get(bare)!.perSecond),
+    );
+    const figure = { bench, case: one.name } as const;
+    report({ ...figure, metric: 'requests/s', value, against: bare.name, ratio });
+    const cpu = median(shares.map(({ cpuMicros }) => cpuMicros));
+    report({ ...figure, metric: 'µs CPU/request', value: cpu });
+    if (one.meter === undefined) continue;
+    const metered = median(shares.map((share) => share.metered));
+    report({ ...figure, metric: one.meter.metric, value: metered });
+  }
+}
+
 /**
  * How much each server does in `ms` of load, given in slices to one after the other while all of them run. A machine
  * is faster in one second than in the next: only what is measured side by side can be compared.
  */
-export async function measureInTurn(
+async function measureInTurn(
   contenders: readonly Contender[],
   ms: number,
 ): Promise<Map<Contender, Share>> {
@@ -64,12 +101,12 @@ class Run {
   async give(ms: number): Promise<void> {
     const { name, keys, meter } = this.contender;
     const { port } = this.server;
-    const meteredBefore = (await meter?.()) ?? 0;
+    const meteredBefore = (await meter?.read()) ?? 0;
     const cpuBefore = await this.server.cpu();
     const task = { port, path: '/orders', connections: CONNECTIONS, keys, ms };
     const { requests, seconds, refused, replayed } = await this.#load.run(task);
     this.#cpuMicros += (await this.server.cpu()) - cpuBefore;
-    this.#metered += ((await meter?.()) ?? 0) - meteredBefore;
+    this.#metered += ((await meter?.read()) ?? 0) - meteredBefore;
     this.#requests += requests;
     this.#seconds += seconds;
     if (refused > 0) throw new Error(`${name}: ${refused} of ${requests} were refused`);

@@ -31,112 +31,8 @@ create unlogged table onceward.waiting (
 create index waiting_hash on onceward.waiting (hash);
 `;
 
-/** The first form of `onceward.swap_all`; gone with the next entry. */
-const SWAP_IN_SETS = `
-create function onceward.swap(
-  lock_ids int[], hashes uuid[], scopes text[], keys text[], expected bigint[],
-  states smallint[], dues bigint[], starts int[], sizes int[], contents bytea, wait_for_locks boolean
-) returns table (place int, outcome smallint, revision bigint, bytes bytea)
-language plpgsql volatile
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-as $$
-#variable_conflict use_column
-declare
-  held boolean[];
-  minted bigint[];
-  removed int[] := '{}';
-  to_insert int;
-  to_update int;
-  to_delete int;
-  to_win int;
-  won int := 0;
-  done int;
-begin
-  if wait_for_locks then
-    perform pg_advisory_xact_lock(1869505381, t.lock_id) from unnest(lock_ids) as t(lock_id);
-  end if;
-
-  select array_agg(t.held), array_agg(t.revision),
-      count(*) filter (where t.held),
-      count(*) filter (where t.held and t.expected is null and t.state is not null),
-      count(*) filter (where t.held and t.expected is not null and t.state is not null),
-      count(*) filter (where t.held and t.expected is not null and t.state is null)
-    into held, minted, to_win, to_insert, to_update, to_delete
-    from (
-      select pg_try_advisory_xact_lock(1869505381, u.lock_id) as held,
-          nextval('onceward.revisions') as revision, u.expected, u.state
-        from unnest(lock_ids, expected, states) as u(lock_id, expected, state)
-    ) as t;
-
-  if to_insert > 0 then
-    return query
-      insert into onceward.records as r
-        select t.hash, t.scope, t.key, t.revision, t.state, t.due, substr(contents, t.start, t.size)
-          from unnest(held, hashes, scopes, keys, expected, states, dues, starts, sizes, minted)
-            as t(held, hash, scope, key, expected, state, due, start, size, revision)
-          where t.held and t.expected is null and t.state is not null
-        on conflict (hash) do nothing
-        returning width_bucket(r.revision, minted), 1::smallint, r.revision, null::bytea;
-    get diagnostics done = row_count;
-    won := won + done;
-  end if;
-
-  if to_update > 0 then
-    return query
-      update onceward.records as r
-        set revision = t.revision, state = t.state, due_at = t.due,
-            bytes = substr(contents, t.start, t.size)
-        from unnest(held, hashes, scopes, keys, expected, states, dues, starts, sizes, minted)
-          as t(held, hash, scope, key, expected, state, due, start, size, revision)
-        where t.held and t.expected is not null and t.state is not null
-          and r.hash = t.hash and r.revision = t.expected and r.scope = t.scope and r.key = t.key
-        returning width_bucket(r.revision, minted), 1::smallint, r.revision, null::bytea;
-    get diagnostics done = row_count;
-    won := won + done;
-  end if;
-
-  if to_delete > 0 then
-    with gone as (
-      delete from onceward.records as r
-        using unnest(held, hashes, scopes, keys, expected, states)
-          with ordinality as t(held, hash, scope, key, expected, state, place)
-        where t.held and t.expected is not null and t.state is null
-          and r.hash = t.hash and r.revision = t.expected and r.scope = t.scope and r.key = t.key
-        returning t.place::int as place)
-      select coalesce(array_agg(gone.place), '{}') into removed from gone;
-    return query
-      select t.place, 1::smallint, minted[t.place], null::bytea from unnest(removed) as t(place);
-    won := won + cardinality(removed);
-  end if;
-
-  if won < to_win then
-    return query
-      select t.place::int,
-          case when r.hash is null and t.expected is null
-                 then case when t.state is null then 1 else 2 end
-               when r.scope <> t.scope or r.key <> t.key then 3
-               else 0 end::smallint,
-          case when r.hash is null and t.expected is null then t.revision else r.revision end,
-          r.bytes
-        from unnest(held, hashes, scopes, keys, expected, states, minted)
-          with ordinality as t(held, hash, scope, key, expected, state, revision, place)
-        left join onceward.records as r on r.hash = t.hash
-        where t.held and r.revision is distinct from t.revision and t.place::int <> all (removed);
-  end if;
-
-  if to_win < cardinality(held) then
-    return query
-      select t.place::int, 2::smallint, null::bigint, null::bytea
-        from unnest(held) with ordinality as t(held, place) where not t.held;
-  end if;
-
-  if to_update + to_delete > 0 and exists (select from onceward.waiting) then
-    with told as (delete from onceward.waiting as w where w.hash = any (hashes) returning w.hash)
-      select count(pg_notify('onceward', told.hash::text)) into done from told;
-  end if;
-end
-$$;
-`;
+/** Made a function that the next entry replaced before anybody had it; databases of that time are at this version. */
+const REPLACED = 'select';
 
 /**
  * onceward.swap_all   carries out a batch of swaps, each on its own, no two of them of one operation:
@@ -162,7 +58,7 @@ $$;
 const SWAP_ALL = `
 alter sequence onceward.revisions increment by 1024;
 
-drop function onceward.swap;
+drop function if exists onceward.swap;
 
 create function onceward.swap_all(
   lock_ids int[], hashes uuid[], scopes text[], keys text[], expected bigint[],
@@ -269,7 +165,7 @@ end
 $$;
 `;
 
-export const MIGRATIONS: readonly string[] = [TABLES, SWAP_IN_SETS, SWAP_ALL];
+export const MIGRATIONS: readonly string[] = [TABLES, REPLACED, SWAP_ALL];
 
 /** What the records table must look like, as `information_schema` tells it. */
 export const RECORD_COLUMNS = [
