@@ -11,6 +11,7 @@ import {
   inspectBody,
   NO_BYTES,
   type RequestBody,
+  TextAnswer,
 } from '../http/index.ts';
 
 type Payload = unknown;
@@ -51,10 +52,16 @@ export class FastifyExchange implements Exchange {
 
   #protect(body: RequestBody): Promise<void> {
     if (body === 'gone') return Promise.resolve();
-    return this.#guard
-      .protect(this.#admission, body, this)
-      .then((instead) => this.#finish(instead))
-      .catch((error: Error) => this.#fail(error));
+    return this.#guard.protect(this.#admission, body, this).then(
+      (instead) => {
+        try {
+          this.#finish(instead);
+        } catch (error) {
+          this.#fail(error as Error);
+        }
+      },
+      (error: Error) => this.#fail(error),
+    );
   }
 
   hasLeft(): boolean {
@@ -81,8 +88,7 @@ export class FastifyExchange implements Exchange {
       return;
     }
     this.#report = null;
-    const bytes = bytesOf(payload);
-    if (bytes === null) {
+    if (!isWhole(payload)) {
       this.#captureStream(reply, payload, report, done);
       return;
     }
@@ -95,11 +101,13 @@ export class FastifyExchange implements Exchange {
     }
     this.#send = send;
     const { statusCode: status } = reply;
-    if (bytes.length > this.#guard.settings.maxKeptBytes) {
+    if (payload && isLonger(payload, this.#guard.settings.maxKeptBytes)) {
       report({ kind: 'passed', status, why: 'too_large' });
-    } else {
-      report({ kind: 'whole', status, headers: headersOf(reply), body: bytes });
+      return;
     }
+    const headers = headersOf(reply);
+    if (typeof payload === 'string') report(new TextAnswer(status, headers, payload));
+    else report({ kind: 'whole', status, headers, body: payload ?? NO_BYTES });
   }
 
   #captureStream(
@@ -180,11 +188,14 @@ export class FastifyExchange implements Exchange {
   }
 }
 
-/** `null`: the payload is still to be read. */
-function bytesOf(payload: Payload): Uint8Array | null {
-  if (payload === null || payload === undefined) return NO_BYTES;
-  if (typeof payload === 'string') return Buffer.from(payload);
-  return payload instanceof Uint8Array ? payload : null;
+/** Not to be read piece by piece. */
+function isWhole(payload: Payload): payload is string | Uint8Array | null | undefined {
+  return typeof payload === 'string' || payload instanceof Uint8Array || payload == null;
+}
+
+/** UTF-8 has at most three bytes for a UTF-16 code unit, so that most texts need not be counted. */
+function isLonger(payload: string | Uint8Array, limit: number): boolean {
+  return payload.length * 3 > limit && Buffer.byteLength(payload) > limit;
 }
 
 function openBody(reply: FastifyReply, payload: Payload): AsyncIterable<Uint8Array | string> {

@@ -23,6 +23,7 @@ import type {
 import type { NextRecord, StoredRecord, SwapResult } from './record-store.ts';
 import type { Due } from './timer-lines.ts';
 import { doubtRecord, releaseRecord, renewRecord } from './transitions.ts';
+import type { DurationMs } from './units.ts';
 
 export type WriteResult =
   /** It is in the store. */
@@ -46,7 +47,7 @@ export class Claim {
   #revision: Revision;
   #record: PendingRecord;
   #queue: Promise<unknown> | null = null;
-  #heartbeat: Due | null = null;
+  #heartbeat: Heartbeat | null = null;
   #stop: AbortController | null = null;
   #lost = false;
   #renewedAt: number;
@@ -100,7 +101,8 @@ export class Claim {
   }
 
   startHeartbeat(): void {
-    this.#heartbeat = this.#parts.timers.start(this.#policy.leaseMs / 3, () => void this.#beat());
+    this.#heartbeat = new Heartbeat(this);
+    this.#parts.timers.start(this.#policy.leaseMs / 3, this.#heartbeat);
   }
 
   async renew(): Promise<WriteResult> {
@@ -155,10 +157,10 @@ export class Claim {
   /** No more heartbeats: the attempt is being settled, or is over. */
   end(): void {
     this.#ended = true;
-    if (this.#heartbeat !== null) this.#heartbeat.call = null;
+    this.#heartbeat?.stop();
   }
 
-  async #beat(): Promise<void> {
+  async beat(): Promise<void> {
     try {
       await this.renew();
     } catch {
@@ -274,6 +276,26 @@ export class Claim {
       this.#parts.observe({ type: 'fence_lost', id: this.id, attempt: this.attempt });
     }
     return 'lost';
+  }
+}
+
+/** Renews a claim. A line of timers holds it for longer than it beats, and must not hold the claim. */
+class Heartbeat implements Due {
+  #claim: Claim | null;
+  dueAt: DurationMs = 0;
+  isOver = false;
+
+  constructor(claim: Claim) {
+    this.#claim = claim;
+  }
+
+  due(): void {
+    void this.#claim?.beat();
+  }
+
+  stop(): void {
+    this.isOver = true;
+    this.#claim = null;
   }
 }
 

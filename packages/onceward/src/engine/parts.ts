@@ -129,11 +129,13 @@ interface Waiter<T> {
 }
 
 /** A call to the store that somebody waits for, until it answers or its time is up. */
-class BoundCall<T> implements Waiter<T> {
+class BoundCall<T> implements Waiter<T>, Due {
   readonly #parts: EngineParts;
   readonly #phase: StorePhase;
   #waiter: Waiter<T> | null;
-  #due: Due | null = null;
+  #ms: DurationMs = 0;
+  dueAt: DurationMs = 0;
+  isOver = false;
 
   constructor(parts: EngineParts, phase: StorePhase, waiter: Waiter<T>) {
     this.#parts = parts;
@@ -149,7 +151,12 @@ class BoundCall<T> implements Waiter<T> {
   }
 
   bound(ms: DurationMs): void {
-    this.#due = this.#parts.timers.start(ms, () => this.failed(late(ms)));
+    this.#ms = ms;
+    this.#parts.timers.start(ms, this);
+  }
+
+  due(): void {
+    this.failed(late(this.#ms));
   }
 
   succeeded(value: T): void {
@@ -167,7 +174,7 @@ class BoundCall<T> implements Waiter<T> {
   #end(): Waiter<T> | null {
     const waiter = this.#waiter;
     this.#waiter = null;
-    if (this.#due !== null) this.#due.call = null;
+    this.isOver = true;
     return waiter;
   }
 }

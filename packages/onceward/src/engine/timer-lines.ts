@@ -1,11 +1,13 @@
 import type { DurationMs } from './units.ts';
 import type { Timer, World } from './world.ts';
 
-/** Something to be called after a while, unless it is dropped first. */
+/** Something to be told after a while, unless it is over first. The line may hold on to it for a while after that. */
 export interface Due {
-  readonly at: DurationMs;
-  /** `null` once it has been called or dropped. */
-  call: (() => void) | null;
+  /** When. The line sets it. */
+  dueAt: DurationMs;
+  /** It has been told, or need not be any more. */
+  isOver: boolean;
+  due(): void;
 }
 
 /**
@@ -20,13 +22,13 @@ export class TimerLines {
     this.#world = world;
   }
 
-  start(ms: DurationMs, call: () => void): Due {
+  start(ms: DurationMs, due: Due): void {
     let line = this.#lines.get(ms);
     if (line === undefined) {
       line = new Line(this.#world, ms);
       this.#lines.set(ms, line);
     }
-    return line.start(call);
+    line.start(due);
   }
 }
 
@@ -45,12 +47,11 @@ class Line {
     this.#ms = ms;
   }
 
-  start(call: () => void): Due {
+  start(due: Due): void {
     this.#dropEnded();
-    const due: Due = { at: this.#world.elapsed() + this.#ms, call };
+    due.dueAt = this.#world.elapsed() + this.#ms;
     this.#queue.push(due);
     if (this.#timer === null) this.#arm(this.#ms);
-    return due;
   }
 
   /**
@@ -59,12 +60,12 @@ class Line {
    */
   #dropEnded(): void {
     const queue = this.#queue;
-    while (this.#first < queue.length && queue[this.#first]!.call === null) this.#first += 1;
+    while (this.#first < queue.length && queue[this.#first]!.isOver) this.#first += 1;
     if (this.#first === queue.length) {
       queue.length = 0;
       this.#first = 0;
     } else if (queue.length >= this.#compactAt) {
-      this.#queue = queue.filter(({ call }) => call !== null);
+      this.#queue = queue.filter(({ isOver }) => !isOver);
       this.#first = 0;
       this.#compactAt = Math.max(COMPACT_FROM, 2 * this.#queue.length);
     }
@@ -77,19 +78,19 @@ class Line {
   #callDue(): void {
     this.#timer = null;
     const now = this.#world.elapsed();
-    const due: (() => void)[] = [];
+    const due: Due[] = [];
     while (this.#first < this.#queue.length) {
       const head = this.#queue[this.#first]!;
-      if (head.call !== null) {
-        if (head.at > now) break;
-        due.push(head.call);
-        head.call = null;
+      if (!head.isOver) {
+        if (head.dueAt > now) break;
+        due.push(head);
+        head.isOver = true;
       }
       this.#first += 1;
     }
     this.#dropEnded();
     const next = this.#queue[this.#first];
-    if (next !== undefined) this.#arm(Math.max(1, next.at - now));
-    for (const call of due) call();
+    if (next !== undefined) this.#arm(Math.max(1, next.dueAt - now));
+    for (const one of due) one.due();
   }
 }

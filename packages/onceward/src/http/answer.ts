@@ -7,6 +7,24 @@ export interface HttpAnswer {
   readonly body: Uint8Array;
 }
 
+/** One whose body the framework had as text. Its bytes are made for whoever asks for them, and mostly nobody does. */
+export class TextAnswer implements HttpAnswer {
+  readonly kind = 'whole';
+  readonly status: number;
+  readonly headers: HeaderList;
+  readonly text: string;
+
+  constructor(status: number, headers: HeaderList, text: string) {
+    this.status = status;
+    this.headers = headers;
+    this.text = text;
+  }
+
+  get body(): Uint8Array {
+    return Buffer.from(this.text);
+  }
+}
+
 /** What became of a handler's answer on its way out. */
 export type Captured =
   /** It was held back, whole. */

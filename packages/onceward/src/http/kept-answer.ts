@@ -1,5 +1,5 @@
 import type { Outcome } from '../engine/record.ts';
-import { type HttpAnswer, NO_BYTES } from './answer.ts';
+import { type HttpAnswer, NO_BYTES, TextAnswer } from './answer.ts';
 import { replayableHeaders } from './header-list.ts';
 
 export const HTTP_OUTCOME = 'application/vnd.onceward.http';
@@ -22,10 +22,13 @@ const PREFIX = 8;
  */
 export function encodeAnswer(answer: HttpAnswer): Outcome {
   const head = replayableHeaders(answer.headers).join('\n');
-  const bytes = Buffer.allocUnsafe(PREFIX + head.length + answer.body.length);
+  const bodyAt = PREFIX + head.length;
+  const body = answer instanceof TextAnswer ? answer.text : answer.body;
+  const bytes = Buffer.allocUnsafe(bodyAt + Buffer.byteLength(body));
   writePrefix(bytes, WHOLE, answer.status, head.length);
   bytes.write(head, PREFIX, 'latin1');
-  bytes.set(answer.body, PREFIX + head.length);
+  if (typeof body === 'string') bytes.write(body, bodyAt);
+  else bytes.set(body, bodyAt);
   return { contentType: HTTP_OUTCOME, bytes };
 }
 

@@ -175,9 +175,10 @@ export class Gate implements JobsPort {
 
   #waitFor(pending: Pending, ms: DurationMs): Promise<Answer> {
     return new Promise((resolve) => {
-      const due = this.#timers.start(ms, () => resolve(STILL_PENDING));
+      const limit = { dueAt: 0, isOver: false, due: () => resolve(STILL_PENDING) };
+      this.#timers.start(ms, limit);
       void pending.answer.then((answer) => {
-        due.call = null;
+        limit.isOver = true;
         resolve(answer);
       });
     });
