@@ -157,6 +157,18 @@ describe('near tier', () => {
     expect(near.find(id('a'), 'f', 0)).toBe(given);
   });
 
+  it('[E8] leaves to a store that is near what nobody has asked for', () => {
+    const near = new NearTier({}, '', true);
+    near.end(near.begin(id('a'), 'f')!, answer(), recordOf(id('a'), answer()));
+    expect(near.find(id('a'), 'f', 0)).toBeUndefined();
+    const awaited = near.begin(id('b'), 'f')!;
+    awaited.whenEnded(() => {});
+    near.end(awaited, answer(), recordOf(id('b'), answer()));
+    near.end(near.begin(id('c'), 'f')!, answer());
+    expect(near.find(id('b'), 'f', 0)).toBeInstanceOf(NearAnswer);
+    expect(near.find(id('c'), 'f', 0)).toBeInstanceOf(NearAnswer);
+  });
+
   it('[E3] [E8] tells another request from the one whose record it kept', () => {
     const near = new NearTier();
     near.end(near.begin(id('a'), 'f')!, answer(), recordOf(id('a'), answer()));

@@ -97,12 +97,17 @@ export class NearTier {
   readonly #maxEntries: number;
   readonly #maxBytes: number;
   readonly #maxRunning: number;
+  readonly #isStoreNear: boolean;
   #running = 0;
   #evictions = 0;
 
-  /** With `secret` answers are spread, so that nobody outside can tell which keys would meet. */
-  constructor(options: NearTierOptions = {}, secret = '') {
+  /**
+   * With `secret` answers are spread, so that nobody outside can tell which keys would meet. `isStoreNear`: the store
+   * is embedded in this process, so that what nobody has asked for need not be here as well.
+   */
+  constructor(options: NearTierOptions = {}, secret = '', isStoreNear = false) {
     this.#answers = new AnswerTable(secret);
+    this.#isStoreNear = isStoreNear;
     this.#maxEntries = options.maxEntries ?? 100_000;
     this.#maxBytes = options.maxBytes ?? 64 * MIB;
     this.#maxRunning = options.maxRunning ?? 100_000;
@@ -124,10 +129,12 @@ export class NearTier {
     return this.#answers.fingerprintAt(slot) === fingerprint ? answer : 'mismatch';
   }
 
-  /** Begins a run that later arrivals of this process will find. `null`: the process is full. */
+  /**
+   * Begins a run that later arrivals of this process will find; there must be no answer that `find` would give. `null`:
+   * the process is full.
+   */
   begin(id: OperationId, fingerprint: string): Run | null {
     if (this.#running >= this.#maxRunning) return null;
-    this.#answers.remove(id);
     const run = new Run(id, fingerprint);
     let keys = this.#runs.get(id.scope);
     if (keys === undefined) {
@@ -140,8 +147,9 @@ export class NearTier {
   }
 
   /**
-   * Ends a run and wakes everyone behind it. An answer is remembered, unless another run has begun meanwhile; as the
-   * bytes of its record, if they are at hand and nobody wants it now. They must hold the outcome as it is.
+   * Ends a run and wakes everyone behind it. An answer is remembered, unless another run has begun meanwhile. With the
+   * `record` that it has just written, which must hold the outcome as it is, and if nobody wants it now, it is kept as
+   * the bytes of that, or left to a store that is near.
    */
   end(run: Run, by: RunEnd, record: Uint8Array | null = null): void {
     this.#running -= 1;
@@ -150,7 +158,9 @@ export class NearTier {
     if (keys?.get(key) === run) {
       keys.delete(key);
       if (keys.size === 0) this.#runs.delete(scope);
-      if (by instanceof NearAnswer) this.#keep(run.id, by, run.isAwaited ? null : record);
+      const unasked = run.isAwaited ? null : record;
+      const isLeft = this.#isStoreNear && unasked !== null;
+      if (by instanceof NearAnswer && !isLeft) this.#keep(run.id, by, unasked);
     }
     run.end(by);
   }

@@ -99,25 +99,21 @@ export class HttpGuard<Request> {
   ): Promise<HttpAnswer | null> {
     if (this.settings.mode === 'observe') return this.#watch(admission, body, exchange);
     await turnEnd();
-    if (body === 'too_large') {
-      const limit = this.settings.maxBodyBytes;
-      const detail = `the body is longer than ${limit} bytes, the most that is compared here`;
-      return this.#refuse(admission, 'body-too-large', 'idempotency_request_refused', detail);
-    }
+    if (body === 'too_large') return this.#refuseLength(admission);
     const principal = this.settings.scopeFrom(admission.facts.request);
     admission.principal = typeof principal === 'string' ? principal : await principal;
     const operation = this.#prepare(admission, body, '');
     if ('status' in operation) return operation;
     const run = new GuardedRun<Request>(this.settings, admission, exchange);
-    let execution: Execution;
-    try {
-      execution = await this.#execute(operation, run);
-    } catch (error) {
-      // The transaction is gone, and with it what the handler did: its answer must not go out.
-      if (this.settings.effect.kind !== 'transaction' || !run.hasBegun) throw error;
-      execution = { ...ROLLED_BACK, cause: error };
-    }
-    if (run.left) execution = LEFT;
+    return this.#conclude(admission, run, await this.#execute(operation, run));
+  }
+
+  #conclude(
+    admission: Admission<Request>,
+    run: GuardedRun<Request>,
+    ended: Execution,
+  ): HttpAnswer | null {
+    const execution = run.left ? LEFT : ended;
     const answer = answerExecution(this.settings.profile, admission, execution);
     if (execution.kind === 'replayed') {
       const { facts, key } = admission;
@@ -184,9 +180,16 @@ export class HttpGuard<Request> {
 
   #execute(operation: Operation, run: GuardedRun<Request>): Promise<Execution> {
     const { engine, effect } = this.settings;
-    return effect.kind === 'transaction'
-      ? engine.executeWithin(operation, effect.transact, (attempt, tx) => run.start(attempt, tx))
-      : engine.execute(operation, (attempt) => run.start(attempt, undefined));
+    if (effect.kind !== 'transaction') {
+      return engine.execute(operation, (attempt) => run.start(attempt, undefined));
+    }
+    return engine
+      .executeWithin(operation, effect.transact, (attempt, tx) => run.start(attempt, tx))
+      .catch((cause: unknown) => {
+        // The transaction is gone, and with it what the handler did: its answer must not go out.
+        if (!run.hasBegun) throw cause;
+        return { ...ROLLED_BACK, cause };
+      });
   }
 
   #readKey(facts: RequestFacts<Request>): KeyReading {
@@ -220,6 +223,12 @@ export class HttpGuard<Request> {
       case 'conflict':
         return this.#refuse(admission, 'key-conflict', 'idempotency_key_invalid', reading.reason);
     }
+  }
+
+  #refuseLength(admission: Admission<Request>): HttpAnswer {
+    const limit = this.settings.maxBodyBytes;
+    const detail = `the body is longer than ${limit} bytes, the most that is compared here`;
+    return this.#refuse(admission, 'body-too-large', 'idempotency_request_refused', detail);
   }
 
   #refuse(

@@ -27,14 +27,17 @@ export function memoryStore(options: MemoryStoreOptions = {}): RecordStore {
 }
 
 interface Scope {
+  readonly name: string;
   readonly salt: number;
   records: number;
 }
 
+const RECENT = 4_096;
+
 /** Its bytes are held as a string of them: the collector of garbage minds that far less than a buffer for each. */
 interface Kept {
-  readonly id: OperationId;
   readonly scope: Scope;
+  readonly key: string;
   readonly row: number;
   revision: Revision;
   bytes: string;
@@ -50,6 +53,8 @@ class MemoryStore implements RecordStore {
   readonly #scopes = new Map<string, Scope>();
   readonly #slots = new SlotShards();
   readonly #keyHash = new KeyHash(randomBytes(16).toString('hex'));
+  /** The rows of the latest records, by revision. */
+  readonly #recent = new Int32Array(RECENT);
   #lastSalt = 0;
   readonly #count: Record<RecordState, number> = {
     pending: 0,
@@ -85,7 +90,7 @@ class MemoryStore implements RecordStore {
   swapNow(id: OperationId, expected: Revision | null, next: NextRecord | null): SwapResult {
     this.#assertOpen();
     assertFits(next, this.traits);
-    const current = this.#find(id);
+    const current = this.#findRecent(id, expected) ?? this.#find(id);
     if ((current?.revision ?? null) !== expected) return { won: false, current: copyOf(current) };
     const revision = ++this.#revision;
     if (next === null) {
@@ -122,12 +127,18 @@ class MemoryStore implements RecordStore {
     for (const record of this.#rows) {
       if (found >= limit) return;
       if (record === null) continue;
-      if (scope !== undefined && record.id.scope !== scope) continue;
+      if (scope !== undefined && record.scope.name !== scope) continue;
       if (states && !states.includes(record.state)) continue;
       if (dueBefore !== undefined && !isDue(record, dueBefore)) continue;
       found++;
-      const { id, revision, state, dueAt } = record;
-      yield { id, revision, bytes: bytesOf(record.bytes), state, dueAt };
+      const { key, revision, state, dueAt } = record;
+      yield {
+        id: { scope: record.scope.name, key },
+        revision,
+        bytes: bytesOf(record.bytes),
+        state,
+        dueAt,
+      };
     }
   }
 
@@ -179,23 +190,31 @@ class MemoryStore implements RecordStore {
     const slots = this.#slots.of(hash);
     for (let at = slots.first(hash); at >= 0; at = slots.next(hash, at)) {
       const record = this.#rows[slots.rowAt(at)]!;
-      if (record.id.key === key && record.scope === scope) return record;
+      if (record.key === key && record.scope === scope) return record;
     }
     return undefined;
+  }
+
+  /** A claim is settled soon after it was granted: then its record need not be searched for. */
+  #findRecent({ scope, key }: OperationId, revision: Revision | null): Kept | undefined {
+    if (revision === null) return undefined;
+    const record = this.#rows[this.#recent[revision % RECENT]!];
+    if (record?.revision !== revision || record.key !== key) return undefined;
+    return record.scope.name === scope ? record : undefined;
   }
 
   #add({ scope: name, key }: OperationId, revision: Revision, next: NextRecord): void {
     let scope = this.#scopes.get(name);
     if (scope === undefined) {
       this.#lastSalt = (this.#lastSalt + 1) | 0;
-      scope = { salt: this.#lastSalt, records: 0 };
+      scope = { name, salt: this.#lastSalt, records: 0 };
       this.#scopes.set(name, scope);
     }
     const row = this.#freeRows.pop() ?? this.#rows.length;
     const { state, dueAt } = next;
     const bytes = textOf(next.bytes);
-    const id = { scope: name, key };
-    this.#rows[row] = { id, scope, row, revision, bytes, state, dueAt, watchers: null };
+    this.#rows[row] = { scope, key, row, revision, bytes, state, dueAt, watchers: null };
+    this.#recent[revision % RECENT] = row;
     const hash = this.#keyHash.of(key, scope.salt);
     this.#slots.of(hash).add(hash, row);
     scope.records++;
@@ -203,13 +222,13 @@ class MemoryStore implements RecordStore {
   }
 
   #remove(record: Kept): void {
-    const { id, scope, row } = record;
-    const hash = this.#keyHash.of(id.key, scope.salt);
+    const { scope, key, row } = record;
+    const hash = this.#keyHash.of(key, scope.salt);
     this.#slots.of(hash).remove(hash, row);
     this.#rows[row] = null;
     this.#freeRows.push(row);
     scope.records--;
-    if (scope.records === 0) this.#scopes.delete(id.scope);
+    if (scope.records === 0) this.#scopes.delete(scope.name);
     this.#count[record.state]--;
     wake(record);
   }
