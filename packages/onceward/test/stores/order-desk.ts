@@ -85,7 +85,7 @@ function watchPool(pool: PgPool, point: Point): PgPool {
   return {
     async connect() {
       const client = await pool.connect();
-      const query: PgClient['query'] = async (text, values) => {
+      const query: PgPoolClient['query'] = async (text, values) => {
         point();
         const result = await client.query(text, values);
         point();

@@ -42,14 +42,13 @@ export function int8Array(values: readonly (number | null)[]): Buffer {
   return array.subarray(0, at);
 }
 
-/** Each of 16 bytes. */
-export function uuidArray(values: readonly Uint8Array[]): Buffer {
+/** Each of 16 characters, which stand for a byte each. */
+export function uuidArray(values: readonly string[]): Buffer {
   const array = begin(TYPES.uuid, values.length, 16);
   let at = HEAD;
   for (const value of values) {
     at = array.writeInt32BE(16, at);
-    array.set(value, at);
-    at += 16;
+    at += array.write(value, at, 'latin1');
   }
   return array;
 }

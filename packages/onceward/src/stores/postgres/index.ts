@@ -9,7 +9,13 @@ import { PostgresStore } from './postgres-store.ts';
 import { checkSchema, migrateSchema } from './schema.ts';
 
 export type { Durability, StoreFinding } from '../durability.ts';
-export type { PgClient, PgMessage, PgPool, PgPoolClient } from './pg-driver.ts';
+export type {
+  NamedStatement,
+  PgClient,
+  PgMessage,
+  PgPool,
+  PgPoolClient,
+} from './pg-driver.ts';
 export type { PostgresStore } from './postgres-store.ts';
 
 export interface PostgresStoreOptions {

@@ -24,6 +24,7 @@ import {
   type SwapRow,
   swapAnswers,
   swapParameters,
+  uuidText,
 } from './record-rows.ts';
 import { countRecords, scanRecords } from './record-scan.ts';
 
@@ -40,7 +41,7 @@ export class JoinedStore implements RecordStore {
   }
 
   async read(id: OperationId): Promise<StoredRecord | null> {
-    const [row] = await this.#run<ReadRow>(READ, [[hashOf(id).toString('hex')]]);
+    const [row] = await this.#run<ReadRow>(READ, [[uuidText(hashOf(id))]]);
     return recordFor(id, row === undefined || row.hash === null ? null : row);
   }
 

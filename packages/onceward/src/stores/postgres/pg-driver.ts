@@ -8,7 +8,18 @@ export interface PgClient {
   query(text: string, values?: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
 }
 
+/** One that the server plans once for each connection and then knows by its name. */
+export interface NamedStatement {
+  readonly name: string;
+  readonly text: string;
+  readonly values: unknown[];
+}
+
 export interface PgPoolClient extends PgClient {
+  query(
+    statement: string | NamedStatement,
+    values?: unknown[],
+  ): Promise<{ readonly rows: readonly unknown[] }>;
   /** `true` ends the connection instead of giving it back. */
   release(destroy?: boolean): void;
   on(event: 'notice' | 'notification' | 'error', listener: (message: PgMessage) => void): unknown;

@@ -34,11 +34,15 @@ export class PgSession {
     this.#deadlines = new CallDeadlines(timeoutMs, () => this.drop());
   }
 
-  /** Runs one statement, which is one transaction. At most one may be under way. */
-  async query<Row>(text: string, values: unknown[]): Promise<readonly Row[]> {
+  /** Runs one statement, which is one transaction. At most one may be under way. With a name the server remembers it. */
+  async query<Row>(
+    text: string,
+    values: unknown[],
+    name: string | null = null,
+  ): Promise<readonly Row[]> {
     const client =
       this.#client ?? (await this.#deadlines.bound(this.#open(), unreachable, notSent));
-    const rows = await this.#run<Row & { epoch?: number }>(client, text, values);
+    const rows = await this.#run<Row & { epoch?: number }>(client, text, values, name);
     const epoch = rows[0]?.epoch;
     if (epoch !== undefined && epoch !== this.#epoch) await this.#raiseBarrier(client);
     return rows;
@@ -55,10 +59,17 @@ export class PgSession {
     this.drop();
   }
 
-  async #run<Row>(client: PgPoolClient, text: string, values: unknown[]): Promise<readonly Row[]> {
+  async #run<Row>(
+    client: PgPoolClient,
+    text: string,
+    values: unknown[],
+    name: string | null = null,
+  ): Promise<readonly Row[]> {
     this.#warning = null;
     try {
-      const { rows } = await this.#deadlines.bound(client.query(text, values), explain);
+      const running =
+        name === null ? client.query(text, values) : client.query({ name, text, values });
+      const { rows } = await this.#deadlines.bound(running, explain);
       if (this.#warning !== null) throw unconfirmed(this.#warning);
       return rows as readonly Row[];
     } catch (error) {

@@ -15,6 +15,7 @@ import type {
 import { type DurationMs, type EpochMs, MIB } from '../../engine/units.ts';
 import { CallDeadlines } from '../call-deadlines.ts';
 import type { StoreFinding } from '../durability.ts';
+import { Recent } from '../recent.ts';
 import { assertFits } from '../record-size.ts';
 import { SwapQueue } from '../swap-queue.ts';
 import { Waiters } from '../waiters.ts';
@@ -31,11 +32,13 @@ import {
   type RecordRow,
   recordFor,
   SWAP,
+  SWAP_NAME,
   type SwapAnswer,
   type SwapItem,
   type SwapRow,
   swapAnswers,
   swapParameters,
+  uuidText,
 } from './record-rows.ts';
 import { countRecords, type RunQuery, Sweep, scanRecords } from './record-scan.ts';
 import { runInTransaction } from './transactions.ts';
@@ -78,6 +81,7 @@ export class PostgresStore implements TransactionalStore<PgClient> {
   readonly #sweeping: PgSession;
   readonly #swaps: SwapQueue<SwapItem, SwapAnswer>;
   readonly #reads: SwapQueue<ReadItem, RecordRow | null>;
+  readonly #hashes = new Recent<string>();
   readonly #deadlines: CallDeadlines;
   readonly #sweep = new Sweep();
   readonly #waiters = new Waiters();
@@ -105,6 +109,8 @@ export class PostgresStore implements TransactionalStore<PgClient> {
     if (parts.notifications) {
       this.changed = (id, seen, signal) => this.#awaitChange(id, seen, signal);
     }
+    // Behind a pooler the next batch may meet a connection that has never heard the name.
+    const statement = parts.notifications ? SWAP_NAME : null;
     this.#swaps = new SwapQueue({
       lanes: sessions.length,
       besideFrom: SECOND_FROM,
@@ -112,7 +118,7 @@ export class PostgresStore implements TransactionalStore<PgClient> {
       maxBytes: MAX_BATCH_BYTES,
       bytesOf: ({ next }) => next?.bytes.length ?? 0,
       timeoutMs,
-      run: (items, lane) => swapBatch(sessions[lane] as PgSession, items),
+      run: (items, lane) => swapBatch(sessions[lane] as PgSession, items, statement),
     });
     this.#reads = new SwapQueue({
       lanes: 1,
@@ -126,22 +132,35 @@ export class PostgresStore implements TransactionalStore<PgClient> {
     return recordFor(id, await this.#reads.add({ id, hash: uuidText(hashOf(id)) }));
   }
 
-  async swap(
-    id: OperationId,
-    expected: Revision | null,
-    next: NextRecord | null,
-  ): Promise<SwapResult> {
-    assertFits(next, this.traits);
-    const hash = hashOf(id);
+  swap(id: OperationId, expected: Revision | null, next: NextRecord | null): Promise<SwapResult> {
+    let item: SwapItem;
+    try {
+      assertFits(next, this.traits);
+      const known = expected === null ? null : this.#hashes.of(id, expected);
+      item = { id, hash: known ?? hashOf(id), expected, next };
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return this.#swaps.add(item).then((answer) => {
+      if (typeof answer === 'string') return this.#swapLater(item, answer);
+      if (answer.won && next?.state === 'pending') {
+        this.#hashes.note(id, answer.revision, item.hash);
+      }
+      return answer;
+    });
+  }
+
+  async #swapLater(item: SwapItem, first: SwapAnswer): Promise<SwapResult> {
     const { timeoutMs } = this.#parts;
     const giveUpAt = performance.now() + timeoutMs;
-    for (;;) {
-      const answer = await this.#swaps.add({ id, hash, expected, next });
-      if (answer === 'collision') throw collision();
-      if (answer !== 'busy') return answer;
+    let answer = first;
+    while (answer === 'busy') {
       if (performance.now() >= giveUpAt) throw stillBusy(timeoutMs);
       await sleep(BUSY_PAUSE_MS * (0.5 + Math.random()), undefined, { ref: false });
+      answer = await this.#swaps.add(item);
     }
+    if (answer === 'collision') throw collision();
+    return answer;
   }
 
   scan(query: ScanQuery): AsyncIterable<ScannedRecord> {
@@ -213,9 +232,13 @@ export class PostgresStore implements TransactionalStore<PgClient> {
   #aside: Promise<unknown> = Promise.resolve();
 }
 
-async function swapBatch(session: PgSession, items: readonly SwapItem[]): Promise<SwapAnswer[]> {
+async function swapBatch(
+  session: PgSession,
+  items: readonly SwapItem[],
+  name: string | null,
+): Promise<SwapAnswer[]> {
   const first = firstOfEach(items);
-  const rows = await session.query<SwapRow>(SWAP, swapParameters(first, false));
+  const rows = await session.query<SwapRow>(SWAP, swapParameters(first, false), name);
   const answers = swapAnswers(rows, first.length);
   if (first.length === items.length) return answers;
   // What concerns an operation that another item of the batch has just written takes the next turn.
@@ -227,8 +250,7 @@ async function swapBatch(session: PgSession, items: readonly SwapItem[]): Promis
 function firstOfEach(items: readonly SwapItem[]): readonly SwapItem[] {
   const seen = new Set<string>();
   return items.filter(({ hash }) => {
-    const name = hash.toString('latin1');
-    return !seen.has(name) && seen.add(name);
+    return !seen.has(hash) && seen.add(hash);
   });
 }
 
@@ -239,10 +261,6 @@ async function readBatch(
   const rows = await session.query<ReadRow>(READ, [items.map((item) => item.hash)]);
   const byHash = new Map(rows.map((row) => [row.hash, row]));
   return items.map((item) => byHash.get(item.hash) ?? null);
-}
-
-function uuidText(hash: Buffer): string {
-  return hash.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
 function stillBusy(ms: DurationMs): StoreError {

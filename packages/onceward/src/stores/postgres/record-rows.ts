@@ -11,7 +11,8 @@ export const STATE_NUMBERS = { pending: 1, committed: 2, rejected: 3, in_doubt: 
 
 export interface SwapItem {
   readonly id: OperationId;
-  readonly hash: Buffer;
+  /** As `hashOf` gives it. */
+  readonly hash: string;
   readonly expected: Revision | null;
   readonly next: NextRecord | null;
 }
@@ -24,16 +25,30 @@ export type SwapAnswer = SwapResult | 'busy' | 'collision';
 
 const OUTCOMES = { lost: 0, won: 1, busy: 2, collision: 3 } as const;
 
+/** What a connection that is ours alone knows SWAP by. */
+export const SWAP_NAME = 'onceward_swap';
+
 export const SWAP = `select ${EPOCH}, s.*
   from onceward.swap_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) s`;
 
 export const READ = `select ${EPOCH}, r.hash, r.scope, r.key, r.revision, r.bytes
   from (select 1) as always left join onceward.records r on r.hash = any($1::uuid[])`;
 
-export function hashOf(id: OperationId): Buffer {
+/** Sixteen bytes, each as the character of its number: a buffer for each would cost more than the hash. */
+export function hashOf(id: OperationId): string {
   requireStorable(id);
-  const name = `${id.scope.length}:${id.scope}${id.key}`;
-  return hash('sha256', name, 'buffer').subarray(0, 16);
+  return hash('sha256', `${id.scope.length}:${id.scope}${id.key}`, 'binary').slice(0, 16);
+}
+
+export function uuidText(hash: string): string {
+  const hex = Buffer.from(hash, 'latin1').toString('hex');
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
+
+function lockIdOf(hash: string): number {
+  let id = 0;
+  for (let at = 0; at < 4; at += 1) id = (id << 8) | hash.charCodeAt(at);
+  return id;
 }
 
 export function stateOf(number: number): RecordState {
@@ -57,7 +72,7 @@ export function swapParameters(items: readonly SwapItem[], waitForLocks: boolean
     end += size;
   }
   return [
-    int4Array(items.map((item) => item.hash.readInt32BE(0))),
+    int4Array(items.map((item) => lockIdOf(item.hash))),
     uuidArray(items.map((item) => item.hash)),
     textArray(items.map((item) => item.id.scope)),
     textArray(items.map((item) => item.id.key)),

@@ -13,8 +13,8 @@ import type {
 } from '../../engine/record-store.ts';
 import type { EpochMs } from '../../engine/units.ts';
 import type { Damage, SegmentLog } from '../../segment-log/index.ts';
+import { Recent } from '../recent.ts';
 import { assertFits } from '../record-size.ts';
-import { RecentRows } from './recent-rows.ts';
 import { Reclaimer } from './reclaimer.ts';
 import {
   bytesOf,
@@ -52,7 +52,7 @@ export class WalStore implements RecordStore {
   readonly #log: SegmentLog;
   readonly #table: RecordTable;
   readonly #flights = new Flights();
-  readonly #recent = new RecentRows();
+  readonly #recent = new Recent<number>();
   readonly #watchers = new Watchers();
   readonly #room: WriteRoom;
   readonly #reclaimer: Reclaimer;
@@ -322,7 +322,7 @@ export class WalStore implements RecordStore {
     if (revision === null) return -1;
     const { index } = this.#table;
     const row = this.#recent.of(id, revision);
-    if (row < 0 || index.revision(row) !== revision) return -1;
+    if (row === null || index.revision(row) !== revision) return -1;
     return index.state(row) === FREE || index.hasFlag(row, BUSY) ? -1 : row;
   }
 
