@@ -34,7 +34,7 @@ export class PgSession {
     this.#deadlines = new CallDeadlines(timeoutMs, () => this.drop());
   }
 
-  /** Runs one statement, which is one transaction. At most one may be under way. With a name the server remembers it. */
+  /** Runs one statement, which is one transaction. At most one may be under way. A named one the server remembers. */
   async query<Row>(
     text: string,
     values: unknown[],
