@@ -47,6 +47,13 @@ export const ANSWERS: readonly Mutant[] = [
     edits: [inEngine('answer-table.ts', 'if (this.#ends[slot]! <= now) {', 'if (false) {')],
   },
   {
+    name: 'the near tier answers what has expired before anybody asked',
+    breaks: 'E8',
+    edits: [
+      inEngine('unasked-records.ts', 'if (view.getFloat64(at + 8, true) <= now) return null;', ''),
+    ],
+  },
+  {
     name: 'the near tier ignores the scope',
     breaks: 'E9',
     edits: [
@@ -56,11 +63,6 @@ export const ANSWERS: readonly Mutant[] = [
         "this.#answers.find({ ...id, scope: '' }, now)",
       ),
       inEngine('near-tier.ts', 'this.#answers.put(id,', "this.#answers.put({ ...id, scope: '' },"),
-      inEngine(
-        'near-tier.ts',
-        'this.#answers.putRecord(id,',
-        "this.#answers.putRecord({ ...id, scope: '' },",
-      ),
     ],
   },
   {

@@ -1,7 +1,6 @@
 import { KeyHash } from './key-hash.ts';
 import type { NearAnswer } from './near-tier.ts';
 import type { OperationId } from './record.ts';
-import { RecordShelves, type Shelf } from './record-shelves.ts';
 import type { EpochMs } from './units.ts';
 
 /** One scope that has answers in the table. */
@@ -20,9 +19,6 @@ const SPREAD = 2;
  * Settled answers by scope and key, in slots. What a look-up compares lies side by side in arrays, each in the same
  * slot, so that the processor fetches all of it at once; the answer itself is not touched. A map would fetch one thing
  * after the other, and most are far away when there are many.
- *
- * An answer that nobody has asked for yet may stand there as the bytes of its record: most are never asked for, and
- * what was never an object is nothing to the collector of garbage.
  */
 export class AnswerTable {
   readonly #scopes = new Map<string, Scope>();
@@ -38,12 +34,8 @@ export class AnswerTable {
   readonly #owners: (Scope | null)[] = [];
   readonly #keys: string[] = [];
   readonly #fingerprints: string[] = [];
-  /** `null`: it is on a shelf, or the slot is empty. */
+  /** `null`: the slot is empty. */
   readonly #answers: (NearAnswer | null)[] = [];
-  readonly #shelves = new RecordShelves();
-  readonly #shelfOf: (Shelf | null)[] = [];
-  #starts = new Int32Array(FIRST_SLOTS);
-  #sizes = new Int32Array(FIRST_SLOTS);
   /** Slots that are empty again; the last one is filled first. */
   readonly #empty: number[] = [];
   #hand = 0;
@@ -62,11 +54,6 @@ export class AnswerTable {
     return this.#weight;
   }
 
-  /** What full shelves take, for what is wanted and for what is not. Nothing when there is no answer. */
-  get shelved(): number {
-    return this.#shelves.byteLength;
-  }
-
   /** The slot of an answer whose retention has not ended, or -1. Counts as a use. */
   find({ scope, key }: OperationId, now: EpochMs): number {
     const slot = this.#slotOf(scope, key);
@@ -83,41 +70,12 @@ export class AnswerTable {
     return this.#fingerprints[slot]!;
   }
 
-  /** `null`: there is a record, to be taken off its shelf. */
-  answerAt(slot: number): NearAnswer | null {
+  answerAt(slot: number): NearAnswer {
     return this.#answers[slot]!;
-  }
-
-  /** The bytes of the record in this slot, to be replaced by the answer that it holds. */
-  takeRecord(slot: number): Uint8Array {
-    const record = this.#shelves.take(
-      this.#shelfOf[slot]!,
-      this.#starts[slot]!,
-      this.#sizes[slot]!,
-    );
-    this.#shelfOf[slot] = null;
-    return record;
-  }
-
-  setAnswer(slot: number, answer: NearAnswer): void {
-    this.#fingerprints[slot] = answer.fingerprint;
-    this.#answers[slot] = answer;
   }
 
   /** In the place of another under the same id, if there is one. */
   put(id: OperationId, answer: NearAnswer, weight: number): void {
-    this.setAnswer(this.#fill(id, answer.keepUntil, weight), answer);
-  }
-
-  /** The same for an answer whose record is at hand. The bytes are copied. */
-  putRecord(id: OperationId, record: Uint8Array, keepUntil: EpochMs, weight: number): void {
-    const slot = this.#fill(id, keepUntil, weight);
-    this.#starts[slot] = this.#shelves.put(record);
-    this.#sizes[slot] = record.length;
-    this.#shelfOf[slot] = this.#shelves.last;
-  }
-
-  #fill(id: OperationId, keepUntil: EpochMs, weight: number): number {
     this.remove(id);
     const scope = this.#scopeOf(id.scope);
     const slot = this.#empty.pop() ?? this.#newSlot();
@@ -125,17 +83,15 @@ export class AnswerTable {
     scope.answers += 1;
     this.#owners[slot] = scope;
     this.#keys[slot] = id.key;
-    this.#fingerprints[slot] = '';
-    this.#answers[slot] = null;
-    this.#shelfOf[slot] = null;
+    this.#fingerprints[slot] = answer.fingerprint;
+    this.#answers[slot] = answer;
     this.#hashes[slot] = hash;
-    this.#ends[slot] = keepUntil;
+    this.#ends[slot] = answer.keepUntil;
     this.#weights[slot] = weight;
     this.#used[slot] = 0;
     this.#place(hash, slot);
     this.#count += 1;
     this.#weight += weight;
-    return slot;
   }
 
   remove({ scope, key }: OperationId): void {
@@ -192,9 +148,6 @@ export class AnswerTable {
     this.#keys[slot] = '';
     this.#fingerprints[slot] = '';
     this.#answers[slot] = null;
-    const shelf = this.#shelfOf[slot]!;
-    this.#shelfOf[slot] = null;
-    if (shelf !== null) this.#shelves.release(shelf);
     this.#empty.push(slot);
     this.#count -= 1;
     this.#weight -= this.#weights[slot]!;
@@ -237,8 +190,6 @@ export class AnswerTable {
     this.#ends = widened(this.#ends, new Float64Array(slots));
     this.#weights = widened(this.#weights, new Int32Array(slots));
     this.#used = widened(this.#used, new Uint8Array(slots));
-    this.#starts = widened(this.#starts, new Int32Array(slots));
-    this.#sizes = widened(this.#sizes, new Int32Array(slots));
     this.#places = new Int32Array(2 * SPREAD * slots);
     this.#mask = SPREAD * slots - 1;
     for (let slot = 0; slot < this.#answers.length; slot += 1) {

@@ -98,44 +98,56 @@ describe('near tier', () => {
     expect(near.size).toMatchObject({ answers: 0, bytes: 0, running: 0 });
   });
 
-  it('[E8] agrees with a plain map of what it remembers, whatever is done to it', () => {
-    const near = new NearTier({ maxEntries: 1_000 });
-    const known = new Map<string, NearAnswer>();
-    let seed = 7;
-    const random = (below: number) => {
-      seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
-      return seed % below;
-    };
-    for (let turn = 0; turn < 20_000; turn += 1) {
-      const one = id(`k${random(50)}`, `s${random(5)}`);
-      const name = `${one.scope} ${one.key}`;
-      const given = answer(random(20), 1 + random(2));
-      switch (random(4)) {
-        case 0:
-          near.remember(one, given);
-          known.set(name, given);
-          break;
-        case 1:
-          near.forget(one);
-          known.delete(name);
-          break;
-        case 2: {
-          const kept = random(2) === 0;
-          const record = random(2) === 0 ? recordOf(one, given) : null;
-          near.end(near.begin(one, 'f')!, kept ? given : null, record);
-          if (kept) known.set(name, given);
-          else known.delete(name);
-          break;
+  it.each([
+    ['with room for shelves', {}],
+    ['without', { maxEntries: 1_000 }],
+  ])(
+    '[E8] agrees with a plain map of what it remembers, whatever is done to it: %s',
+    (_, options) => {
+      const near = new NearTier(options);
+      const known = new Map<string, NearAnswer>();
+      let seed = 7;
+      const random = (below: number) => {
+        seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
+        return (seed >>> 16) % below;
+      };
+      for (let turn = 0; turn < 20_000; turn += 1) {
+        const one = id(`k${random(50)}`, `s${random(5)}`);
+        const name = `${one.scope} ${one.key}`;
+        const given = answer(random(20), 1 + random(2));
+        switch (random(4)) {
+          case 0:
+            near.remember(one, given);
+            known.set(name, given);
+            break;
+          case 1:
+            near.forget(one);
+            known.delete(name);
+            break;
+          case 2: {
+            const kept = random(2) === 0;
+            const record = random(2) === 0 ? recordOf(one, given) : null;
+            near.forget(one);
+            near.end(near.begin(one, 'f')!, kept ? given : null, record);
+            if (kept) known.set(name, given);
+            else known.delete(name);
+            break;
+          }
+          default:
+            expect(near.find(one, 'f', 0)).toEqual(known.get(name));
         }
-        default:
-          expect(near.find(one, 'f', 0)).toEqual(known.get(name));
+        expect(near.size.answers).toBe(known.size);
       }
-      expect(near.size.answers).toBe(known.size);
-    }
-    let bytes = 0;
-    for (const { outcome } of known.values()) bytes += 256 + outcome.bytes.length;
-    expect(near.size).toMatchObject({ bytes, running: 0, evictions: 0 });
-  });
+      for (const [name, given] of known) {
+        const [scope, key] = name.split(' ') as [string, string];
+        expect(near.find({ scope, key }, 'f', 0)).toEqual(given);
+      }
+      let bytes = 0;
+      for (const { outcome } of known.values()) bytes += 256 + outcome.bytes.length;
+      expect(near.size.bytes % 65_536).toBe(bytes % 65_536);
+      expect(near.size).toMatchObject({ running: 0, evictions: 0 });
+    },
+  );
 
   it('[E8] gives an answer that it kept as a record as it was, and counts how often', () => {
     const near = new NearTier();
@@ -145,7 +157,7 @@ describe('near tier', () => {
     expect(found).toEqual(given);
     found.replays += 1;
     expect(near.find(id('a'), 'f', 0)).toBe(found);
-    expect(near.size).toMatchObject({ answers: 1, bytes: 256 + 300 });
+    expect(near.size).toMatchObject({ answers: 1, bytes: 65_536 + 256 + 300 });
   });
 
   it('[E4] [E8] goes on with the answer that others of this process were given', () => {
@@ -183,16 +195,22 @@ describe('near tier', () => {
     expect(near.size.answers).toBe(0);
   });
 
-  it('[E8] lets go of a record that alone holds on to memory for many', () => {
-    const near = new NearTier({ maxBytes: 256 * 1_024 });
-    for (let i = 0; i < 20_000; i += 1) {
+  it('[E8] lets the oldest go that nobody has asked for, and keeps what was asked for', () => {
+    const near = new NearTier({ maxBytes: 4 * 1_048_576 });
+    for (let i = 0; i < 100_000; i += 1) {
       const one = id(`k${i}`);
       near.end(near.begin(one, 'f')!, answer(100), recordOf(one, answer(100)));
-      if (i % 500 !== 0) near.forget(one);
+      if (i % 1_000 === 0) near.find(one, 'f', 0);
     }
-    // Forty stayed, each on a shelf of 64 KiB of its own; there may be eight such shelves.
-    expect(near.size.answers).toBeLessThanOrEqual(8);
-    expect(near.size.evictions).toBe(40 - near.size.answers);
+    const { answers, bytes, evictions } = near.size;
+    expect(bytes).toBeLessThanOrEqual(4 * 1_048_576);
+    expect(answers).toBeGreaterThan(10_000);
+    expect(answers + evictions).toBeGreaterThan(90_000);
+    for (let i = 0; i < 100_000; i += 1_000) {
+      expect(near.find(id(`k${i}`), 'f', 0)).toBeInstanceOf(NearAnswer);
+    }
+    expect(near.find(id('k1'), 'f', 0)).toBeUndefined();
+    expect(near.find(id('k99999'), 'f', 0)).toBeInstanceOf(NearAnswer);
   });
 
   it('[E8] comes to rest with room for next to nothing', () => {

@@ -2,7 +2,7 @@ import { AnswerTable } from './answer-table.ts';
 import type { Refusal } from './operation.ts';
 import type { OperationId, Outcome, SettledRecord, SettledState } from './record.ts';
 import { decodeRecord } from './record-codec.ts';
-import { LONGEST_SHELVED } from './record-shelves.ts';
+import { UnaskedRecords } from './unasked-records.ts';
 import { type EpochMs, MIB } from './units.ts';
 
 export interface NearTierOptions {
@@ -89,7 +89,8 @@ export class Run {
  * The bounded memory before the store. It may answer what is settled, and gathers arrivals behind a run of this
  * process; it never says "absent" and never grants a claim: for both, the store is asked.
  *
- * Runs are few and in maps, by scope and by key: they are never evicted. Answers are many and in a table.
+ * Runs are few and in maps, by scope and by key: they are never evicted. Answers that were asked for are in a table;
+ * those that nobody has asked for yet are elsewhere, as the bytes of their records.
  */
 export class NearTier {
   readonly #runs = new Map<string, Map<string, Run>>();
@@ -98,6 +99,7 @@ export class NearTier {
   readonly #maxBytes: number;
   readonly #maxRunning: number;
   readonly #isStoreNear: boolean;
+  readonly #unasked: UnaskedRecords | null;
   #running = 0;
   #evictions = 0;
 
@@ -111,6 +113,9 @@ export class NearTier {
     this.#maxEntries = options.maxEntries ?? 100_000;
     this.#maxBytes = options.maxBytes ?? 64 * MIB;
     this.#maxRunning = options.maxRunning ?? 100_000;
+    const isRoomy = this.#maxEntries >= ROOMY_ENTRIES && this.#maxBytes >= ROOMY_BYTES;
+    const takesUnasked = isRoomy && !isStoreNear;
+    this.#unasked = takesUnasked ? new UnaskedRecords(secret, this.#maxEntries) : null;
   }
 
   /**
@@ -123,10 +128,15 @@ export class NearTier {
     now: EpochMs,
   ): NearAnswer | Run | 'mismatch' | undefined {
     const slot = this.#answers.find(id, now);
-    if (slot < 0) return this.#runs.get(id.scope)?.get(id.key);
-    const answer = this.#answers.answerAt(slot) ?? this.#unfold(slot, id);
+    if (slot >= 0) {
+      const isSame = this.#answers.fingerprintAt(slot) === fingerprint;
+      return isSame ? this.#answers.answerAt(slot) : 'mismatch';
+    }
+    const run = this.#runs.get(id.scope)?.get(id.key);
+    if (run !== undefined) return run;
+    const answer = this.#unfold(id, now);
     if (answer === null) return undefined;
-    return this.#answers.fingerprintAt(slot) === fingerprint ? answer : 'mismatch';
+    return answer.fingerprint === fingerprint ? answer : 'mismatch';
   }
 
   /**
@@ -158,9 +168,9 @@ export class NearTier {
     if (keys?.get(key) === run) {
       keys.delete(key);
       if (keys.size === 0) this.#runs.delete(scope);
-      const unasked = run.isAwaited ? null : record;
-      const isLeft = this.#isStoreNear && unasked !== null;
-      if (by instanceof NearAnswer && !isLeft) this.#keep(run.id, by, unasked);
+      if (by instanceof NearAnswer && (record === null || !this.#leave(run, by, record))) {
+        this.#keep(run.id, by);
+      }
     }
     run.end(by);
   }
@@ -172,49 +182,66 @@ export class NearTier {
 
   forget(id: OperationId): void {
     this.#answers.remove(id);
+    this.#unasked?.take(id, 0);
   }
 
   get size(): { answers: number; bytes: number; running: number; evictions: number } {
     return {
-      answers: this.#answers.count,
-      bytes: this.#answers.weight,
+      answers: this.#answers.count + (this.#unasked?.count ?? 0),
+      bytes: this.#answers.weight + (this.#unasked?.byteLength ?? 0),
       running: this.#running,
       evictions: this.#evictions,
     };
   }
 
-  /** The first who asks for it makes the record an answer again. `null`: the bytes are not those of this operation. */
-  #unfold(slot: number, id: OperationId): NearAnswer | null {
-    const record = decodeRecord(id, this.#answers.takeRecord(slot));
-    if (record === null || !('outcome' in record)) {
-      this.#answers.remove(id);
-      return null;
-    }
-    const { contentType, bytes } = record.outcome;
-    const answer = new NearAnswer(record, { contentType, bytes });
-    this.#answers.setAnswer(slot, answer);
+  /** The first who asks for it makes the record an answer again. */
+  #unfold(id: OperationId, now: EpochMs): NearAnswer | null {
+    const bytes = this.#unasked?.take(id, now) ?? null;
+    const record = bytes === null ? null : decodeRecord(id, bytes);
+    if (record === null || !('outcome' in record)) return null;
+    const { contentType, bytes: outcome } = record.outcome;
+    const answer = new NearAnswer(record, { contentType, bytes: outcome });
+    this.#keep(id, answer);
     return answer;
   }
 
-  #keep(id: OperationId, answer: NearAnswer, record: Uint8Array | null = null): void {
-    const weight = ENTRY_BYTES + answer.outcome.bytes.length;
-    if (weight > this.#maxBytes / 8) {
-      this.#answers.remove(id);
-      return;
-    }
-    if (record === null || record.length > LONGEST_SHELVED) this.#answers.put(id, answer, weight);
-    else this.#answers.putRecord(id, record, answer.keepUntil, weight);
-    while (this.#isOverfull()) {
-      this.#answers.evictOne();
-      this.#evictions += 1;
-    }
+  /** Nobody has asked for it: its record will do. `false`: somebody has, or there is no room for it as that. */
+  #leave(run: Run, answer: NearAnswer, record: Uint8Array): boolean {
+    if (run.isAwaited) return false;
+    if (this.#isStoreNear) return true;
+    if (this.#unasked?.put(run.id, record, answer.keepUntil) !== true) return false;
+    this.#evict();
+    return true;
   }
 
-  #isOverfull(): boolean {
-    const { count, weight, shelved } = this.#answers;
-    return count > this.#maxEntries || weight > this.#maxBytes || shelved > 2 * this.#maxBytes;
+  #keep(id: OperationId, answer: NearAnswer): void {
+    this.forget(id);
+    const weight = ENTRY_BYTES + answer.outcome.bytes.length;
+    if (weight > this.#maxBytes / 8) return;
+    this.#answers.put(id, answer, weight);
+    this.#evict();
+  }
+
+  /** What nobody has asked for goes first. */
+  #evict(): void {
+    for (;;) {
+      const unasked = this.#unasked;
+      const shelved = unasked?.byteLength ?? 0;
+      const isTooMany = this.#answers.count + (unasked?.count ?? 0) > this.#maxEntries;
+      if (!isTooMany && this.#answers.weight + shelved <= this.#maxBytes) return;
+      if (unasked !== null && shelved > 0) {
+        this.#evictions += unasked.dropOldest();
+      } else {
+        this.#answers.evictOne();
+        this.#evictions += 1;
+      }
+    }
   }
 }
 
 /** What an entry costs beside its outcome: its slot, the key and the object. */
 const ENTRY_BYTES = 256;
+
+/** Records that nobody has asked for come and go by the shelf, which makes sense only where many shelves have room. */
+const ROOMY_ENTRIES = 5_000;
+const ROOMY_BYTES = 4 * MIB;
