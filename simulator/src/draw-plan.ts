@@ -41,7 +41,7 @@ function drawProcess(dice: Dice): ProcessPlan {
   return {
     near: {
       maxEntries: dice.pick([0, 1, 2, 1_000]),
-      maxBytes: dice.pick([1_000, 100_000]),
+      maxBytes: dice.pick([1_000, 100_000, 2_000_000]),
       maxRunning: dice.chance(0.05) ? 1 : 1_000,
     },
     sweepEveryMs: dice.chance(0.6) ? dice.pick([200, 700, 2_000]) : null,

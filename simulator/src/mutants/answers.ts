@@ -24,7 +24,18 @@ export const ANSWERS: readonly Mutant[] = [
     edits: [
       inEngine(
         'near-tier.ts',
-        "return this.#answers.fingerprintAt(slot) === fingerprint ? answer : 'mismatch';",
+        'const isSame = this.#answers.fingerprintAt(slot) === fingerprint;',
+        'const isSame = true;',
+      ),
+    ],
+  },
+  {
+    name: 'the near tier answers another request the first time it is asked',
+    breaks: 'E3',
+    edits: [
+      inEngine(
+        'near-tier.ts',
+        "return answer.fingerprint === fingerprint ? answer : 'mismatch';",
         'return answer;',
       ),
     ],

@@ -100,7 +100,7 @@ describe('near tier', () => {
 
   it.each([
     ['with room for shelves', {}],
-    ['without', { maxEntries: 1_000 }],
+    ['without', { maxEntries: 999 }],
   ])(
     '[E8] agrees with a plain map of what it remembers, whatever is done to it: %s',
     (_, options) => {

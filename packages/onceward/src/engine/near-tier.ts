@@ -243,5 +243,5 @@ export class NearTier {
 const ENTRY_BYTES = 256;
 
 /** Records that nobody has asked for come and go by the shelf, which makes sense only where many shelves have room. */
-const ROOMY_ENTRIES = 5_000;
-const ROOMY_BYTES = 4 * MIB;
+const ROOMY_ENTRIES = 1_000;
+const ROOMY_BYTES = MIB;
