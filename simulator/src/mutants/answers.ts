@@ -61,7 +61,7 @@ export const ANSWERS: readonly Mutant[] = [
     name: 'the near tier answers what has expired before anybody asked',
     breaks: 'E8',
     edits: [
-      inEngine('unasked-records.ts', 'if (view.getFloat64(at + 8, true) <= now) return null;', ''),
+      inEngine('unasked-records.ts', 'if (view.getFloat64(at + 4, true) <= now) return null;', ''),
     ],
   },
   {

@@ -6,9 +6,11 @@ const SHELF_BYTES = 65_536;
 /** Longer ones would leave too much of a shelf empty. */
 const LONGEST = SHELF_BYTES / 8;
 const MOST_PLACES = 2 ** 20;
+/** Of a place. */
+const WIDTH = 4;
 
-/** Hash (4 bytes), lengths of scope (2) and key (2), end of retention (8), length of the record (4). These follow. */
-const HEAD = 20;
+/** Lengths of scope (2 bytes) and key (2), end of retention (8), length of the record (4). These three follow. */
+const HEAD = 16;
 
 /** A piece of memory with entries side by side. To the collector of garbage it is one thing, and nothing to search. */
 class Shelf {
@@ -28,8 +30,8 @@ class Shelf {
 export class UnaskedRecords {
   readonly #scopeHash: KeyHash;
   readonly #keyHash: KeyHash;
-  /** Where an entry begins, counted in bytes from the first shelf ever, plus one: the younger, the more. 0: none. */
-  readonly #places: Float64Array;
+  /** For each place: hash, number of the shelf plus one (0: none), where on it, nothing. Misses touch no shelf. */
+  readonly #places: Int32Array;
   readonly #mask: number;
   readonly #shelves: Shelf[] = [];
   /** How many shelves there were before the first of these. */
@@ -42,8 +44,8 @@ export class UnaskedRecords {
     this.#keyHash = new KeyHash(secret);
     // Twice as many as there are entries, so that few are forgotten for another's sake.
     const places = 2 ** Math.ceil(Math.log2(Math.max(2, 2 * maxEntries)));
-    this.#places = new Float64Array(Math.min(places, MOST_PLACES));
-    this.#mask = this.#places.length - 2;
+    this.#places = new Int32Array(WIDTH * Math.min(places, MOST_PLACES));
+    this.#mask = Math.min(places, MOST_PLACES) - 2;
   }
 
   get count(): number {
@@ -63,17 +65,18 @@ export class UnaskedRecords {
     const at = shelf.used;
     const keyAt = at + HEAD + scope.length;
     if (!write(shelf.bytes, at + HEAD, scope) || !write(shelf.bytes, keyAt, key)) return false;
-    const hash = this.#hashOf(id);
-    shelf.view.setInt32(at, hash, true);
-    shelf.view.setUint16(at + 4, scope.length, true);
-    shelf.view.setUint16(at + 6, key.length, true);
-    shelf.view.setFloat64(at + 8, keepUntil, true);
-    shelf.view.setUint32(at + 16, record.length, true);
+    shelf.view.setUint16(at, scope.length, true);
+    shelf.view.setUint16(at + 2, key.length, true);
+    shelf.view.setFloat64(at + 4, keepUntil, true);
+    shelf.view.setUint32(at + 12, record.length, true);
     shelf.bytes.set(record, keyAt + key.length);
     shelf.used = at + size;
+    const hash = this.#hashOf(id);
     const place = this.#olderOf(hash);
     this.#clear(place);
-    this.#places[place] = (this.#gone + this.#shelves.length - 1) * SHELF_BYTES + at + 1;
+    this.#places[place] = hash;
+    this.#places[place + 1] = this.#gone + this.#shelves.length;
+    this.#places[place + 2] = at;
     shelf.wanted += 1;
     this.#count += 1;
     return true;
@@ -83,25 +86,24 @@ export class UnaskedRecords {
   take(id: OperationId, now: EpochMs): Uint8Array | null {
     const hash = this.#hashOf(id);
     const older = this.#olderOf(hash);
-    const found = this.#takeFrom(older ^ 1, id, hash, now);
+    const found = this.#takeFrom(older ^ WIDTH, id, hash, now);
     return found ?? this.#takeFrom(older, id, hash, now);
   }
 
   #takeFrom(place: number, id: OperationId, hash: number, now: EpochMs): Uint8Array | null {
-    const shelf = this.#shelfAt(place);
+    const shelf = this.#places[place] === hash ? this.#shelfAt(place) : null;
     if (shelf === null) return null;
-    const at = (this.#places[place]! - 1) % SHELF_BYTES;
+    const at = this.#places[place + 2]!;
     const { bytes, view } = shelf;
     const { scope, key } = id;
-    if (view.getInt32(at, true) !== hash) return null;
-    if (view.getUint16(at + 4, true) !== scope.length) return null;
-    if (view.getUint16(at + 6, true) !== key.length) return null;
+    if (view.getUint16(at, true) !== scope.length) return null;
+    if (view.getUint16(at + 2, true) !== key.length) return null;
     const keyAt = at + HEAD + scope.length;
     if (!stands(bytes, at + HEAD, scope) || !stands(bytes, keyAt, key)) return null;
     this.#clear(place);
-    if (view.getFloat64(at + 8, true) <= now) return null;
+    if (view.getFloat64(at + 4, true) <= now) return null;
     const from = keyAt + key.length;
-    return bytes.slice(from, from + view.getUint32(at + 16, true));
+    return bytes.slice(from, from + view.getUint32(at + 12, true));
   }
 
   /** Says how many were forgotten. There must be a shelf. */
@@ -127,21 +129,22 @@ export class UnaskedRecords {
 
   /** The shelf of the entry that is noted in this place, if it is still there. */
   #shelfAt(place: number): Shelf | null {
-    const noted = this.#places[place]!;
-    if (noted === 0) return null;
-    const number = Math.floor((noted - 1) / SHELF_BYTES) - this.#gone;
+    const number = this.#places[place + 1]! - 1 - this.#gone;
     return number < 0 ? null : this.#shelves[number]!;
   }
 
   /** That of its two places which is empty, or has the older entry. */
   #olderOf(hash: number): number {
-    const place = hash & this.#mask;
-    return this.#places[place]! <= this.#places[place + 1]! ? place : place + 1;
+    const places = this.#places;
+    const one = WIDTH * (hash & this.#mask);
+    const other = one + WIDTH;
+    const shelves = places[one + 1]! - places[other + 1]!;
+    return (shelves || places[one + 2]! - places[other + 2]!) <= 0 ? one : other;
   }
 
   #clear(place: number): void {
     const shelf = this.#shelfAt(place);
-    this.#places[place] = 0;
+    this.#places[place + 1] = 0;
     if (shelf === null) return;
     shelf.wanted -= 1;
     this.#count -= 1;
