@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import {
   type PgBouncer,
   type PostgresServer,
@@ -53,4 +53,22 @@ storeSuite({
       close,
     };
   },
+});
+
+it('[E1] writes though nobody told it that there is a pooler', async () => {
+  const pool = new pg.Pool({ connectionString: bouncer.url });
+  const store = await openPostgresStore({ pool });
+  const swapAll = async (round: number) => {
+    const next = { bytes: new Uint8Array([round]), state: 'pending', dueAt: null } as const;
+    const swaps = Array.from({ length: 300 }, (_, i) =>
+      store.swap({ scope: `round ${round}`, key: `k${i}` }, null, next),
+    );
+    return (await Promise.all(swaps)).filter(({ won }) => won).length;
+  };
+  try {
+    for (let round = 0; round < 10; round += 1) expect(await swapAll(round)).toBe(300);
+  } finally {
+    await store.close();
+    await pool.end();
+  }
 });

@@ -82,6 +82,8 @@ export class PostgresStore implements TransactionalStore<PgClient> {
   readonly #swaps: SwapQueue<SwapItem, SwapAnswer>;
   readonly #reads: SwapQueue<ReadItem, RecordRow | null>;
   readonly #hashes = new Recent<string>();
+  /** Not where a pooler is known, or found out, to hand a name to a connection that has never heard it. */
+  #statement: string | null;
   readonly #deadlines: CallDeadlines;
   readonly #sweep = new Sweep();
   readonly #waiters = new Waiters();
@@ -109,8 +111,7 @@ export class PostgresStore implements TransactionalStore<PgClient> {
     if (parts.notifications) {
       this.changed = (id, seen, signal) => this.#awaitChange(id, seen, signal);
     }
-    // Behind a pooler the next batch may meet a connection that has never heard the name.
-    const statement = parts.notifications ? SWAP_NAME : null;
+    this.#statement = parts.notifications ? SWAP_NAME : null;
     this.#swaps = new SwapQueue({
       lanes: sessions.length,
       besideFrom: SECOND_FROM,
@@ -118,7 +119,7 @@ export class PostgresStore implements TransactionalStore<PgClient> {
       maxBytes: MAX_BATCH_BYTES,
       bytesOf: ({ next }) => next?.bytes.length ?? 0,
       timeoutMs,
-      run: (items, lane) => swapBatch(sessions[lane] as PgSession, items, statement),
+      run: (items, lane) => this.#swapBatch(sessions[lane] as PgSession, items),
     });
     this.#reads = new SwapQueue({
       lanes: 1,
@@ -161,6 +162,17 @@ export class PostgresStore implements TransactionalStore<PgClient> {
     }
     if (answer === 'collision') throw collision();
     return answer;
+  }
+
+  async #swapBatch(session: PgSession, items: readonly SwapItem[]): Promise<SwapAnswer[]> {
+    const name = this.#statement;
+    try {
+      return await swapBatch(session, items, name);
+    } catch (error) {
+      if (name === null || !isNameTrouble(error)) throw error;
+      this.#statement = null;
+      return swapBatch(session, items, null);
+    }
   }
 
   scan(query: ScanQuery): AsyncIterable<ScannedRecord> {
@@ -261,6 +273,12 @@ async function readBatch(
   const rows = await session.query<ReadRow>(READ, [items.map((item) => item.hash)]);
   const byHash = new Map(rows.map((row) => [row.hash, row]));
   return items.map((item) => byHash.get(item.hash) ?? null);
+}
+
+/** A prepared statement that does not exist, or exists already: SQLSTATEs after which nothing was done. */
+function isNameTrouble(error: unknown): boolean {
+  const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
+  return code === '26000' || code === '42P05';
 }
 
 function stillBusy(ms: DurationMs): StoreError {
