@@ -35,9 +35,13 @@ async function quietTraffic(url: string): Promise<void> {
   await order(url, `alert-${keys}`);
 }
 
-/** A storm: for each new request eight repeats, some while it runs, some with another body. */
+/** A storm: for each new request nine repeats, some while it runs, some with another body. */
 async function stormyTraffic(url: string): Promise<void> {
-  for (let index = 0; index < 10; index += 1) await order(url, newKey());
+  for (let index = 0; index < 10; index += 1) {
+    const key = newKey();
+    await order(url, key);
+    await order(url, key);
+  }
   const key = `alert-${keys}`;
   await Promise.all(Array.from({ length: 80 }, () => order(url, key)));
   await Promise.all(Array.from({ length: 4 }, () => order(url, key, '', 2)));

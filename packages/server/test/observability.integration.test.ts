@@ -39,7 +39,8 @@ describe('[H17] the metrics', () => {
       for (let index = 0; index < 3; index += 1) await order(key);
     });
     expect(rise('onceward_misses_total')).toBe(1);
-    expect(rise('onceward_hits_total{tier="near"}')).toBe(2);
+    expect(rise('onceward_hits_total{tier="store"}')).toBe(1);
+    expect(rise('onceward_hits_total{tier="near"}')).toBe(1);
     expect(rise('onceward_replays_total')).toBe(2);
     expect(rise('onceward_settled_total{state="committed"}')).toBe(1);
     expect(rise('onceward_records{state="committed"}')).toBe(1);

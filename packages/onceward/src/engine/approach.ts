@@ -58,6 +58,8 @@ export interface Visit {
   readonly arrivedAt: DurationMs;
   probed: boolean;
   ran: boolean;
+  /** For another process. */
+  waited: boolean;
 }
 
 export type Found = Claim | Current | Ended | null;
@@ -97,11 +99,11 @@ async function giveAgain(
   parts: EngineParts,
   operation: Operation,
   { record }: Extract<Decision, { kind: 'replay' }>,
-  { arrivedAt }: Visit,
+  { arrivedAt, waited }: Visit,
 ): Promise<Ended> {
   const answer = await answerOf(parts, record);
   if (answer === null) return bare(refuse(parts, operation.id, 'in_doubt'));
-  tellWaited(parts, operation, arrivedAt);
+  if (waited) tellWaited(parts, operation, arrivedAt);
   return { execution: replay(parts, operation.id, answer, false), answer };
 }
 
@@ -109,10 +111,12 @@ async function waitAndRead(
   parts: EngineParts,
   operation: Operation,
   decision: Extract<Decision, { kind: 'wait' }>,
-  { arrivedAt }: Visit,
+  visit: Visit,
 ): Promise<Found> {
+  const { arrivedAt } = visit;
   const left = budgetLeft(parts, operation, arrivedAt);
   if (left <= 0) return bare(refuseInProgress(parts, operation, arrivedAt));
+  visit.waited = true;
   await waitForChange(parts, operation, decision, left);
   return read(parts, operation);
 }

@@ -161,7 +161,8 @@ export class StraightRun implements SwapWaiter {
   }
 
   #goOn(found: Found | Promise<Found>): void {
-    const visit = { arrivedAt: this.#arrivedAt, probed: false, ran: this.#claim !== null };
+    const ran = this.#claim !== null;
+    const visit = { arrivedAt: this.#arrivedAt, probed: false, ran, waited: false };
     approach(this.#parts, this.#operation, this.#effect, this.#run, visit, found).then(
       (ended) => this.#conclude(ended),
       (error) => this.#fail(error),
