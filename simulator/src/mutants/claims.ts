@@ -120,6 +120,6 @@ export const CLAIMS: readonly Mutant[] = [
   {
     name: 'an arrival that has run on the straight way forgets it',
     breaks: 'E1',
-    edits: [inEngine('straight-run.ts', 'ran: this.#claim !== null', 'ran: false')],
+    edits: [inEngine('straight-run.ts', 'const ran = this.#claim !== null;', 'const ran = false;')],
   },
 ];
