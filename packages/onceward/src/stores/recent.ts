@@ -5,8 +5,9 @@ const BITS = 12;
 const PLACES = 2 ** BITS;
 
 /**
- * Something about a record, by the revision that it was given lately. A claim is settled soon after it was granted, and
- * then what was found out for the one serves the other. A later revision may have taken the place.
+ * Something about a claim, by the revision that it was given. It is settled soon afterwards, and then what was found
+ * out for the one serves the other. A later revision may have taken the place. What was taken is let go: ids that were
+ * kept for long would all be moved by the collector of garbage.
  */
 export class Recent<T> {
   readonly #ids: (OperationId | null)[] = Array.from({ length: PLACES }, () => null);
@@ -20,11 +21,15 @@ export class Recent<T> {
     this.#noted[place] = what;
   }
 
-  of({ scope, key }: OperationId, revision: Revision): T | null {
+  take({ scope, key }: OperationId, revision: Revision): T | null {
     const place = placeOf(revision);
     if (this.#revisions[place] !== revision) return null;
     const id = this.#ids[place] as OperationId | null;
-    return id?.key === key && id.scope === scope ? (this.#noted[place] as T | null) : null;
+    if (id?.key !== key || id.scope !== scope) return null;
+    const noted = this.#noted[place] as T | null;
+    this.#ids[place] = null;
+    this.#noted[place] = null;
+    return noted;
   }
 }
 

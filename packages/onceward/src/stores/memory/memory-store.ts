@@ -13,6 +13,7 @@ import type {
   SwapResult,
 } from '../../engine/record-store.ts';
 import { type EpochMs, MIB } from '../../engine/units.ts';
+import { Recent } from '../recent.ts';
 import { assertFits } from '../record-size.ts';
 import { SlotShards } from '../slots.ts';
 
@@ -31,8 +32,6 @@ interface Scope {
   readonly salt: number;
   records: number;
 }
-
-const RECENT = 4_096;
 
 /** Its bytes are held as a string of them: the collector of garbage minds that far less than a buffer for each. */
 interface Kept {
@@ -53,8 +52,7 @@ class MemoryStore implements RecordStore {
   readonly #scopes = new Map<string, Scope>();
   readonly #slots = new SlotShards();
   readonly #keyHash = new KeyHash(randomBytes(16).toString('hex'));
-  /** The rows of the latest records, by revision. */
-  readonly #recent = new Int32Array(RECENT);
+  readonly #claims = new Recent<Kept>();
   #lastSalt = 0;
   readonly #count: Record<RecordState, number> = {
     pending: 0,
@@ -90,7 +88,7 @@ class MemoryStore implements RecordStore {
   swapNow(id: OperationId, expected: Revision | null, next: NextRecord | null): SwapResult {
     this.#assertOpen();
     assertFits(next, this.traits);
-    const current = this.#findRecent(id, expected) ?? this.#find(id);
+    const current = this.#findClaim(id, expected) ?? this.#find(id);
     if ((current?.revision ?? null) !== expected) return { won: false, current: copyOf(current) };
     const revision = ++this.#revision;
     if (next === null) {
@@ -196,14 +194,14 @@ class MemoryStore implements RecordStore {
   }
 
   /** A claim is settled soon after it was granted: then its record need not be searched for. */
-  #findRecent({ scope, key }: OperationId, revision: Revision | null): Kept | undefined {
+  #findClaim(id: OperationId, revision: Revision | null): Kept | undefined {
     if (revision === null) return undefined;
-    const record = this.#rows[this.#recent[revision % RECENT]!];
-    if (record?.revision !== revision || record.key !== key) return undefined;
-    return record.scope.name === scope ? record : undefined;
+    const record = this.#claims.take(id, revision);
+    return record?.revision === revision && this.#rows[record.row] === record ? record : undefined;
   }
 
-  #add({ scope: name, key }: OperationId, revision: Revision, next: NextRecord): void {
+  #add(id: OperationId, revision: Revision, next: NextRecord): void {
+    const { scope: name, key } = id;
     let scope = this.#scopes.get(name);
     if (scope === undefined) {
       this.#lastSalt = (this.#lastSalt + 1) | 0;
@@ -213,8 +211,9 @@ class MemoryStore implements RecordStore {
     const row = this.#freeRows.pop() ?? this.#rows.length;
     const { state, dueAt } = next;
     const bytes = textOf(next.bytes);
-    this.#rows[row] = { scope, key, row, revision, bytes, state, dueAt, watchers: null };
-    this.#recent[revision % RECENT] = row;
+    const record: Kept = { scope, key, row, revision, bytes, state, dueAt, watchers: null };
+    this.#rows[row] = record;
+    if (state === 'pending') this.#claims.note(id, revision, record);
     const hash = this.#keyHash.of(key, scope.salt);
     this.#slots.of(hash).add(hash, row);
     scope.records++;

@@ -137,7 +137,7 @@ export class PostgresStore implements TransactionalStore<PgClient> {
     let item: SwapItem;
     try {
       assertFits(next, this.traits);
-      const known = expected === null ? null : this.#hashes.of(id, expected);
+      const known = expected === null ? null : this.#hashes.take(id, expected);
       item = { id, hash: known ?? hashOf(id), expected, next };
     } catch (error) {
       return Promise.reject(error);

@@ -23,6 +23,7 @@ export const FORGOTTEN = 0x44;
 
 /** Rows and entries hold states as numbers: 1 and up, in this order. */
 export const STATES: readonly RecordState[] = ['pending', 'committed', 'rejected', 'in_doubt'];
+export const PENDING = 1;
 export const COMMITTED = 2;
 export const REJECTED = 3;
 export const IN_DOUBT = 4;

@@ -52,7 +52,7 @@ export class WalStore implements RecordStore {
   readonly #log: SegmentLog;
   readonly #table: RecordTable;
   readonly #flights = new Flights();
-  readonly #recent = new Recent<number>();
+  readonly #claims = new Recent<number>();
   readonly #watchers = new Watchers();
   readonly #room: WriteRoom;
   readonly #reclaimer: Reclaimer;
@@ -84,10 +84,8 @@ export class WalStore implements RecordStore {
       table,
       flights: this.#flights,
       wake: (id) => this.#watchers.wake(id),
-      landed: (segment, id, revision, row) => {
-        this.#recent.note(id, revision, row);
-        this.#noteSegment(segment);
-      },
+      claims: this.#claims,
+      landed: (segment) => this.#noteSegment(segment),
     };
     this.#reclaimer = new Reclaimer(this.#room, log, slack, (segment, offset) =>
       this.#reportUnreadable(segment, offset),
@@ -321,7 +319,7 @@ export class WalStore implements RecordStore {
   #findRecent(id: OperationId, revision: Revision | null): number {
     if (revision === null) return -1;
     const { index } = this.#table;
-    const row = this.#recent.of(id, revision);
+    const row = this.#claims.take(id, revision);
     if (row === null || index.revision(row) !== revision) return -1;
     return index.state(row) === FREE || index.hasFlag(row, BUSY) ? -1 : row;
   }

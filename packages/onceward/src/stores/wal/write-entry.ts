@@ -2,11 +2,13 @@ import type { StoreError } from '../../engine/errors.ts';
 import type { OperationId } from '../../engine/record.ts';
 import type { SwapResult } from '../../engine/record-store.ts';
 import type { LogEntry } from '../../segment-log/index.ts';
+import type { Recent } from '../recent.ts';
 import {
   dueAtOf,
   FORGET_HEADER,
   FORGET_ITEM,
   FORGOTTEN,
+  PENDING,
   RECORD_HEADER,
   stateOf,
   writeForgetItem,
@@ -22,8 +24,10 @@ export interface WriteRoom {
   readonly flights: Flights;
   /** Tells those who wait for this record; `null`: for any, as it is not known whose records have changed. */
   wake(id: OperationId | null): void;
+  /** The rows of claims, for those who settle them. */
+  readonly claims: Recent<number>;
   /** A record became durable in this segment. */
-  landed(segment: number, id: OperationId, revision: number, row: number): void;
+  landed(segment: number): void;
 }
 
 /**
@@ -165,7 +169,8 @@ export class PutFlight extends RowFlight {
     table.settle(this.row, sequence, this.#state, this.#dueAt, segment, offset, this.byteLength);
     table.index.clearFlag(this.row, DAMAGED);
     this.release();
-    this.room.landed(segment, this.#id, sequence, this.row);
+    if (this.#state === PENDING) this.room.claims.note(this.#id, sequence, this.row);
+    this.room.landed(segment);
     this.resolve({ won: true, revision: sequence });
     this.room.wake(this.#id);
   }
