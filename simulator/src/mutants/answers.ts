@@ -30,17 +30,6 @@ export const ANSWERS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'the near tier answers another request the first time it is asked',
-    breaks: 'E3',
-    edits: [
-      inEngine(
-        'near-tier.ts',
-        "return answer.fingerprint === fingerprint ? answer : 'mismatch';",
-        'return answer;',
-      ),
-    ],
-  },
-  {
     name: "a waiter is woken with another request's answer",
     breaks: 'E4',
     edits: [
@@ -56,13 +45,6 @@ export const ANSWERS: readonly Mutant[] = [
     name: 'the near tier answers what has expired',
     breaks: 'E8',
     edits: [inEngine('answer-table.ts', 'if (this.#ends[slot]! <= now) {', 'if (false) {')],
-  },
-  {
-    name: 'the near tier answers what has expired before anybody asked',
-    breaks: 'E8',
-    edits: [
-      inEngine('unasked-records.ts', 'if (view.getFloat64(at + 4, true) <= now) return null;', ''),
-    ],
   },
   {
     name: 'the near tier ignores the scope',

@@ -53,8 +53,8 @@ export const WRITES: readonly Mutant[] = [
     edits: [
       inEngine(
         'straight-run.ts',
-        'if (claim.startSettle(next, this)) return;',
-        'if (claim.startSettle(next, { succeeded() {}, failed() {} })) {\n        this.#settled(claim, settling, { won: true, revision: 0 });\n        return;\n      }',
+        'if (claim.startSettle(prepare(claim.id, settling.record), this)) return;',
+        'if (claim.startSettle(prepare(claim.id, settling.record), { succeeded() {}, failed() {} })) {\n        this.#settled(claim, settling, { won: true, revision: 0 });\n        return;\n      }',
       ),
     ],
   },

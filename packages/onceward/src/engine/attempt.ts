@@ -30,7 +30,6 @@ export interface Settling {
   readonly settlement: Answered;
   readonly outcome: Outcome;
   readonly record: SettledRecord;
-  readonly answer: NearAnswer;
 }
 
 /** Throw this from an effect that cannot tell whether it happened: the record goes in doubt. */
@@ -161,9 +160,8 @@ function prepareSettling(
   const keepMs = keepMsOf(operation.policy, settlement.as);
   const now = settlingNow(parts);
   const record = settleRecord(claim.record, claim.fence, settlement.as, kept, keepMs, now);
-  const answer = new NearAnswer(record, outcome);
   parts.world.crashPoint?.('before-settle');
-  return { settlement, outcome, record, answer };
+  return { settlement, outcome, record };
 }
 
 async function settleWithout(
@@ -215,13 +213,17 @@ export async function writeSettled(
   return settled(parts, claim, settling);
 }
 
-/** It is in the store. */
-export function settled(parts: EngineParts, claim: Claim, settling: Settling): Ended {
-  const { settlement, record, answer } = settling;
+/** It is in the store. `isAwaited`: somebody else wants the answer as well. */
+export function settled(
+  parts: EngineParts,
+  claim: Claim,
+  { settlement, outcome, record }: Settling,
+  isAwaited = true,
+): Ended {
   parts.world.crashPoint?.('after-settle');
   const { id, attempt } = claim;
   parts.observe({ type: 'settled', id, state: record.state, attempt });
-  return executed(claim, settlement, true, answer);
+  return executed(claim, settlement, true, isAwaited ? new NearAnswer(record, outcome) : null);
 }
 
 /**

@@ -226,7 +226,7 @@ function assemble(options: EngineOptions): EngineParts {
     store,
     world,
     platform,
-    near: new NearTier(options.near, world.token(), store.traits.firstRevisionOfLife !== null),
+    near: new NearTier(options.near, world.token()),
     timers: new TimerLines(world),
     late: new LateWork(world, { forMs: 10 * MINUTE, atMost: 1_000 }),
     observe: options.observe ?? ignoreEvent,

@@ -4,7 +4,6 @@ import { manualWorld } from '../testing/manual-world.ts';
 import { sharedStore } from '../testing/troubled-store.ts';
 import { committed, heldEffect, id, LEASE, operation, setUp } from './engine.fixture.ts';
 import { profiles } from './profiles.ts';
-import type { RecordStore } from './record-store.ts';
 
 describe('one run', () => {
   it('[E1] runs once for any number of arrivals at once, and gives all the same answer', async () => {
@@ -35,9 +34,13 @@ describe('one run', () => {
     expect(kinds.filter((kind) => kind === 'replayed')).toHaveLength(29);
   });
 
-  it('[E8] leaves an answer that nobody asks for to an embedded store, and remembers what is asked for', async () => {
-    const replays = async (store: RecordStore) => {
-      const { engine, events } = setUp(store);
+  it.each([
+    ['an embedded store', memoryStore],
+    ['a shared store', () => sharedStore(memoryStore())],
+  ])(
+    '[E8] leaves an answer that nobody asks for to %s, and remembers what is asked for',
+    async (_, open) => {
+      const { engine, events } = setUp(open());
       await engine.execute(operation, async () => committed('done'));
       const counts = [engine.near.answers];
       for (const replayCount of [1, 2]) {
@@ -46,14 +49,9 @@ describe('one run', () => {
         counts.push(engine.near.answers);
       }
       const near = events.flatMap((event) => (event.type === 'replayed' ? [event.near] : []));
-      return { counts, near };
-    };
-    expect(await replays(memoryStore())).toEqual({ counts: [0, 1, 1], near: [false, true] });
-    expect(await replays(sharedStore(memoryStore()))).toEqual({
-      counts: [1, 1, 1],
-      near: [true, true],
-    });
-  });
+      expect({ counts, near }).toEqual({ counts: [0, 1, 1], near: [false, true] });
+    },
+  );
 
   it('[E2] answers later arrivals from the record until retention, counted from settling, ends', async () => {
     const { engine, world } = setUp();

@@ -1,8 +1,6 @@
 import { AnswerTable } from './answer-table.ts';
 import type { Refusal } from './operation.ts';
 import type { OperationId, Outcome, SettledRecord, SettledState } from './record.ts';
-import { decodeRecord } from './record-codec.ts';
-import { UnaskedRecords } from './unasked-records.ts';
 import { type EpochMs, MIB } from './units.ts';
 
 export interface NearTierOptions {
@@ -89,8 +87,8 @@ export class Run {
  * The bounded memory before the store. It may answer what is settled, and gathers arrivals behind a run of this
  * process; it never says "absent" and never grants a claim: for both, the store is asked.
  *
- * Runs are few and in maps, by scope and by key: they are never evicted. Answers that were asked for are in a table;
- * those that nobody has asked for yet are elsewhere, as the bytes of their records.
+ * Runs are few and in maps, by scope and by key: they are never evicted. Answers are in a table, and only those that
+ * somebody has asked for a second time: nearly all never are, and the store has them.
  */
 export class NearTier {
   readonly #runs = new Map<string, Map<string, Run>>();
@@ -98,24 +96,15 @@ export class NearTier {
   readonly #maxEntries: number;
   readonly #maxBytes: number;
   readonly #maxRunning: number;
-  readonly #isStoreNear: boolean;
-  readonly #unasked: UnaskedRecords | null;
   #running = 0;
   #evictions = 0;
 
-  /**
-   * With `secret` answers are spread, so that nobody outside can tell which keys would meet. `isStoreNear`: the store
-   * is embedded in this process, so that what nobody has asked for need not be here as well.
-   */
-  constructor(options: NearTierOptions = {}, secret = '', isStoreNear = false) {
+  /** With `secret` answers are spread, so that nobody outside can tell which keys would meet. */
+  constructor(options: NearTierOptions = {}, secret = '') {
     this.#answers = new AnswerTable(secret);
-    this.#isStoreNear = isStoreNear;
     this.#maxEntries = options.maxEntries ?? 100_000;
     this.#maxBytes = options.maxBytes ?? 64 * MIB;
     this.#maxRunning = options.maxRunning ?? 100_000;
-    const isRoomy = this.#maxEntries >= ROOMY_ENTRIES && this.#maxBytes >= ROOMY_BYTES;
-    const takesUnasked = isRoomy && !isStoreNear;
-    this.#unasked = takesUnasked ? new UnaskedRecords(secret, this.#maxEntries) : null;
   }
 
   /**
@@ -132,11 +121,7 @@ export class NearTier {
       const isSame = this.#answers.fingerprintAt(slot) === fingerprint;
       return isSame ? this.#answers.answerAt(slot) : 'mismatch';
     }
-    const run = this.#runs.get(id.scope)?.get(id.key);
-    if (run !== undefined) return run;
-    const answer = this.#unfold(id, now);
-    if (answer === null) return undefined;
-    return answer.fingerprint === fingerprint ? answer : 'mismatch';
+    return this.#runs.get(id.scope)?.get(id.key);
   }
 
   /**
@@ -156,21 +141,15 @@ export class NearTier {
     return run;
   }
 
-  /**
-   * Ends a run and wakes everyone behind it. An answer is remembered, unless another run has begun meanwhile. With the
-   * `record` that it has just written, which must hold the outcome as it is, and if nobody wants it now, it is kept as
-   * the bytes of that, or left to a store that is near.
-   */
-  end(run: Run, by: RunEnd, record: Uint8Array | null = null): void {
+  /** Ends a run and wakes everyone behind it. An answer is remembered, unless another run has begun meanwhile. */
+  end(run: Run, by: RunEnd): void {
     this.#running -= 1;
     const { scope, key } = run.id;
     const keys = this.#runs.get(scope);
     if (keys?.get(key) === run) {
       keys.delete(key);
       if (keys.size === 0) this.#runs.delete(scope);
-      if (by instanceof NearAnswer && (record === null || !this.#leave(run, by, record))) {
-        this.#keep(run.id, by);
-      }
+      if (by instanceof NearAnswer) this.#keep(run.id, by);
     }
     run.end(by);
   }
@@ -182,36 +161,15 @@ export class NearTier {
 
   forget(id: OperationId): void {
     this.#answers.remove(id);
-    this.#unasked?.take(id, 0);
   }
 
   get size(): { answers: number; bytes: number; running: number; evictions: number } {
     return {
-      answers: this.#answers.count + (this.#unasked?.count ?? 0),
-      bytes: this.#answers.weight + (this.#unasked?.byteLength ?? 0),
+      answers: this.#answers.count,
+      bytes: this.#answers.weight,
       running: this.#running,
       evictions: this.#evictions,
     };
-  }
-
-  /** The first who asks for it makes the record an answer again. */
-  #unfold(id: OperationId, now: EpochMs): NearAnswer | null {
-    const bytes = this.#unasked?.take(id, now) ?? null;
-    const record = bytes === null ? null : decodeRecord(id, bytes);
-    if (record === null || !('outcome' in record)) return null;
-    const { contentType, bytes: outcome } = record.outcome;
-    const answer = new NearAnswer(record, { contentType, bytes: outcome });
-    this.#keep(id, answer);
-    return answer;
-  }
-
-  /** Nobody has asked for it: its record will do. `false`: somebody has, or there is no room for it as that. */
-  #leave(run: Run, answer: NearAnswer, record: Uint8Array): boolean {
-    if (run.isAwaited) return false;
-    if (this.#isStoreNear) return true;
-    if (this.#unasked?.put(run.id, record, answer.keepUntil) !== true) return false;
-    this.#evict();
-    return true;
   }
 
   #keep(id: OperationId, answer: NearAnswer): void {
@@ -219,29 +177,12 @@ export class NearTier {
     const weight = ENTRY_BYTES + answer.outcome.bytes.length;
     if (weight > this.#maxBytes / 8) return;
     this.#answers.put(id, answer, weight);
-    this.#evict();
-  }
-
-  /** What nobody has asked for goes first. */
-  #evict(): void {
-    for (;;) {
-      const unasked = this.#unasked;
-      const shelved = unasked?.byteLength ?? 0;
-      const isTooMany = this.#answers.count + (unasked?.count ?? 0) > this.#maxEntries;
-      if (!isTooMany && this.#answers.weight + shelved <= this.#maxBytes) return;
-      if (unasked !== null && shelved > 0) {
-        this.#evictions += unasked.dropOldest();
-      } else {
-        this.#answers.evictOne();
-        this.#evictions += 1;
-      }
+    while (this.#answers.count > this.#maxEntries || this.#answers.weight > this.#maxBytes) {
+      this.#answers.evictOne();
+      this.#evictions += 1;
     }
   }
 }
 
 /** What an entry costs beside its outcome: its slot, the key and the object. */
 const ENTRY_BYTES = 256;
-
-/** Records that nobody has asked for come and go by the shelf, which makes sense only where many shelves have room. */
-const ROOMY_ENTRIES = 1_000;
-const ROOMY_BYTES = MIB;

@@ -41,8 +41,6 @@ export class StraightRun implements SwapWaiter {
   #claiming: Claiming | null = null;
   #claim: Claim | null = null;
   #settling: Settling | null = null;
-  /** Of the record that is to be written. */
-  #settledBytes: Uint8Array | null = null;
 
   static start(
     parts: EngineParts,
@@ -131,9 +129,7 @@ export class StraightRun implements SwapWaiter {
         return;
       }
       this.#settling = settling;
-      const next = prepare(claim.id, settling.record);
-      this.#settledBytes = next.bytes;
-      if (claim.startSettle(next, this)) return;
+      if (claim.startSettle(prepare(claim.id, settling.record), this)) return;
       this.#await(writeSettled(parts, this.#operation, claim, settling));
     } catch (error) {
       this.#fail(error);
@@ -141,7 +137,7 @@ export class StraightRun implements SwapWaiter {
   }
 
   #settled(claim: Claim, settling: Settling, result: SwapResult): void {
-    if (result.won) this.#conclude(settled(this.#parts, claim, settling), this.#settledBytes);
+    if (result.won) this.#conclude(settled(this.#parts, claim, settling, this.#run.isAwaited));
     else this.#settleAfter(claim, settling, () => Promise.resolve(result));
   }
 
@@ -169,10 +165,10 @@ export class StraightRun implements SwapWaiter {
     );
   }
 
-  #conclude({ execution, answer }: Ended, record: Uint8Array | null = null): void {
+  #conclude({ execution, answer }: Ended): void {
     const isDown = execution.kind === 'refused' && execution.reason === 'store_unavailable';
     const remembered = this.#operation.remember === false ? null : answer;
-    this.#parts.near.end(this.#run, isDown ? execution : remembered, record);
+    this.#parts.near.end(this.#run, isDown ? execution : remembered);
     this.#resolve(execution);
   }
 

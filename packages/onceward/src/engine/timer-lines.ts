@@ -34,6 +34,9 @@ export class TimerLines {
 
 const COMPACT_FROM = 1_024;
 
+/** In the place of what has left, so that nothing is held there. */
+const GONE: Due = { dueAt: 0, isOver: true, due() {} };
+
 class Line {
   readonly #world: World;
   readonly #ms: DurationMs;
@@ -60,7 +63,10 @@ class Line {
    */
   #dropEnded(): void {
     const queue = this.#queue;
-    while (this.#first < queue.length && queue[this.#first]!.isOver) this.#first += 1;
+    while (this.#first < queue.length && queue[this.#first]!.isOver) {
+      queue[this.#first] = GONE;
+      this.#first += 1;
+    }
     if (this.#first === queue.length) {
       queue.length = 0;
       this.#first = 0;

@@ -2,6 +2,7 @@ import { createClient } from '@redis/client';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../../../../scripts/services/index.ts';
+import type { OperationId } from '../../engine/record.ts';
 import type { NextRecord } from '../../engine/record-store.ts';
 import { createOnceward } from '../../onceward.ts';
 import { openRedisStore, type RedisStore } from './index.ts';
@@ -180,7 +181,9 @@ describe('a Redis that is not as it was', () => {
       opened.push(store);
       const ids = Array.from({ length: 300 }, (_, at) => ({ scope: 'together', key: `key ${at}` }));
       const claim = (id: (typeof ids)[0]) => winner(store.swap(id, null, record('pending', 1_000)));
+      await admin.configResetStat();
       const revisions = await Promise.all(ids.map(claim));
+      expect((await commandCounts()).evalsha).toBeLessThanOrEqual(3);
       await admin.del(`${name}:{8:togetherkey 7}`);
       await admin.lPush(`${name}:{8:togetherkey 7}`, 'a list');
       await admin.del(`${name}:{8:togetherkey 8}`);
@@ -198,6 +201,33 @@ describe('a Redis that is not as it was', () => {
       expect(others.every((result) => (result as { won?: boolean }).won === true)).toBe(true);
     },
   );
+
+  it('[E5] claims that come together are each decided on their own', async () => {
+    const store = await openStore();
+    const ids = Array.from({ length: 5 }, (_, at) => ({ scope: 'claims', key: `key ${at}` }));
+    const [taken, forgotten, junk, list] = ids as [
+      OperationId,
+      OperationId,
+      OperationId,
+      OperationId,
+    ];
+    const claim = (id: OperationId) => store.swap(id, null, record('pending', 1_000));
+    const theirs = await winner(claim(taken));
+    const mark = await winner(store.swap(forgotten, await winner(claim(forgotten)), null));
+    await admin.set(`onceward:{6:claims${junk.key}}`, 'junk');
+    await admin.lPush(`onceward:{6:claims${list.key}}`, 'a list');
+    await admin.configResetStat();
+    const results = await Promise.all(ids.map((id) => claim(id).catch((error: unknown) => error)));
+    // One for all of them, and one over the mark of what was forgotten.
+    expect((await commandCounts()).evalsha).toBe(2);
+    expect(results[0]).toMatchObject({ won: false, current: { revision: theirs } });
+    expect(results[1]).toMatchObject({ won: true });
+    expect((results[1] as { revision: number }).revision).toBeGreaterThan(mark);
+    expect(results[2]).toMatchObject({ code: 'ONCE_RECORD_UNREADABLE', applied: 'no' });
+    expect(results[3]).toMatchObject({ code: 'ONCE_STORE_UNAVAILABLE', applied: 'no' });
+    expect(results[4]).toMatchObject({ won: true });
+    await admin.del([junk, list].map(({ key }) => `onceward:{6:claims${key}}`));
+  });
 
   it('large records do not travel together', async () => {
     const store = await openStore();

@@ -18,8 +18,9 @@ import { requireStorable } from '../storable-id.ts';
 import type { Waiters } from '../waiters.ts';
 import { AWAIT } from './await.lua.ts';
 import type { DurabilityProof } from './durability-proof.ts';
+import type { KeySwap } from './packed-swaps.ts';
 import { countRecords, scanRecords } from './record-scan.ts';
-import type { Argument, Command, Reply } from './redis-driver.ts';
+import type { Command, Reply } from './redis-driver.ts';
 import type { RedisLink } from './redis-link.ts';
 import type { RedisServers } from './redis-servers.ts';
 import { RESERVE_REVISIONS } from './reserve-revisions.lua.ts';
@@ -88,7 +89,9 @@ export class RedisStore implements RecordStore {
     this.#swaps = new SwapBatches({
       maxBatch: parts.servers.clustered ? 1 : MAX_BATCH,
       timeoutMs: parts.timeoutMs,
-      run: (keys, args) => this.#runScript(SWAPPING, keys, args),
+      claim: (swap) => this.#servers.run(swap.key, claiming(swap)),
+      run: (keys, packed) => this.#runScript(SWAPPING, keys, packed),
+      judge: (swap, found) => this.#judge(swap, found),
     });
     this.#revisions = new RevisionSource(async (count) => {
       const key = `${parts.prefix}revisions`;
@@ -111,8 +114,7 @@ export class RedisStore implements RecordStore {
       return Promise.reject(error);
     }
     const key = keyOf(this.#parts.prefix, id);
-    if (expected === null) return this.#claim(key, next);
-    return this.#replace(key, expected, encodeHead(expected, false), next);
+    return this.#write(key, expected, false, next);
   }
 
   scan(query: ScanQuery): AsyncIterable<ScannedRecord> {
@@ -146,7 +148,7 @@ export class RedisStore implements RecordStore {
     try {
       await waiters.add(key, wake, () => subscriptions.subscribe(key));
       // It may have changed before the subscription stood.
-      const reply = await this.#runScript(AWAITING, [key], [encodeHead(seen, false)]);
+      const reply = await this.#runScript(AWAITING, [key], encodeHead(seen));
       if (recordIn(valueIn(reply))?.revision === seen) await woken;
     } finally {
       signal.removeEventListener('abort', wake);
@@ -154,71 +156,51 @@ export class RedisStore implements RecordStore {
     }
   }
 
-  #claim(key: string, next: NextRecord | null): Promise<SwapResult> {
-    const revision = this.#revisions.take(0);
-    if (revision !== null) return this.#claimAs(revision, key, next);
-    return this.#revisionAbove(0).then((reserved) => this.#claimAs(reserved, key, next));
-  }
-
-  /** One plain command that also shows the winner. */
-  #claimAs(revision: Revision, key: string, next: NextRecord | null): Promise<SwapResult> {
+  #write(
+    key: string,
+    expected: Revision | null,
+    overMark: boolean,
+    next: NextRecord | null,
+  ): Promise<SwapResult> {
+    const now = performance.now();
+    const seen = expected ?? 0;
     const lifetime = lifetimeOf(next);
-    const value = encodeValue(next, revision);
-    const command: Command =
-      lifetime === ''
-        ? ['SET', key, value, 'NX', 'GET']
-        : ['SET', key, value, 'NX', 'GET', 'PX', lifetime];
-    return this.#servers.run(key, command).then((there) => {
-      const found = valueIn(there);
-      if (found === null || found.revision === revision) return { won: true, revision };
-      if (found.state !== null) return { won: false, current: recordIn(found) };
-      return this.#replace(key, found.revision, encodeHead(found.revision, true), next);
+    const revision = this.#revisions.take(seen, now);
+    if (revision !== null) {
+      return this.#swaps.add({ key, expected, overMark, next, revision, lifetime }, now);
+    }
+    return this.#revisionAbove(seen).then((one) => {
+      const swap = { key, expected, overMark, next, revision: one, lifetime };
+      return this.#swaps.add(swap, performance.now());
     });
   }
 
-  #replace(
-    key: string,
-    seen: Revision,
-    head: string,
-    next: NextRecord | null,
-  ): Promise<SwapResult> {
-    const revision = this.#revisions.take(seen);
-    if (revision !== null) return this.#swap(key, head, revision, next);
-    return this.#revisionAbove(seen).then((reserved) => this.#swap(key, head, reserved, next));
+  #judge(swap: KeySwap, reply: Reply): SwapResult | Promise<SwapResult> {
+    const { key, expected, next, revision } = swap;
+    const found = valueIn(reply);
+    // Our own write, sent again by something between us and Redis.
+    if (found?.revision === revision) return { won: true, revision };
+    const isMark = found !== null && found.state === null;
+    if (expected === null && isMark) return this.#write(key, found.revision, true, next);
+    return { won: false, current: recordIn(found) };
   }
 
-  #swap(
-    key: string,
-    head: string,
-    revision: Revision,
-    next: NextRecord | null,
-  ): Promise<SwapResult> {
-    const swapped = this.#swaps.add(key, head, encodeValue(next, revision), lifetimeOf(next));
-    return swapped.then((reply) => {
-      if (reply === 1) return { won: true, revision };
-      const found = valueIn(reply);
-      // Our own write, sent again by something between us and Redis.
-      if (found?.revision === revision) return { won: true, revision };
-      return { won: false, current: recordIn(found) };
-    });
-  }
-
-  async #runScript({ text, sha }: Script, keys: string[], args: Argument[]): Promise<Reply> {
+  async #runScript({ text, sha }: Script, keys: readonly string[], arg: Buffer): Promise<Reply> {
     const key = keys[0] as string;
-    const rest = [String(keys.length), ...keys, ...args];
+    const count = String(keys.length);
     try {
-      return await this.#servers.run(key, ['EVALSHA', sha, ...rest]);
+      return await this.#servers.run(key, ['EVALSHA', sha, count, ...keys, arg]);
     } catch (error) {
       // A server that restarted has forgotten the script; sending it whole also loads it.
       if (!(error instanceof StoreError) || !error.message.includes('NOSCRIPT')) throw error;
-      return this.#servers.run(key, ['EVAL', text, ...rest]);
+      return this.#servers.run(key, ['EVAL', text, count, ...keys, arg]);
     }
   }
 
   async #revisionAbove(seen: Revision): Promise<Revision> {
     // A reservation under way may be older than what was seen; the one after it cannot be.
     for (let tries = 0; tries < 3; tries += 1) {
-      const revision = this.#revisions.take(seen);
+      const revision = this.#revisions.take(seen, performance.now());
       if (revision !== null) return revision;
       await this.#revisions.renew();
     }
@@ -228,6 +210,14 @@ export class RedisStore implements RecordStore {
       { applied: 'no' },
     );
   }
+}
+
+/** One plain command that also shows the winner. */
+function claiming({ key, next, revision, lifetime }: KeySwap): Command {
+  const value = encodeValue(next, revision);
+  return lifetime === ''
+    ? ['SET', key, value, 'NX', 'GET']
+    : ['SET', key, value, 'NX', 'GET', 'PX', lifetime];
 }
 
 /** In milliseconds. Redis itself forgets what is settled, some time after it fell due; a claim or a doubt stays. */

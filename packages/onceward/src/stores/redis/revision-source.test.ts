@@ -20,7 +20,7 @@ function counter() {
 
 async function next(source: RevisionSource, seen = 0): Promise<number> {
   for (;;) {
-    const revision = source.take(seen);
+    const revision = source.take(seen, performance.now());
     if (revision !== null) return revision;
     await source.renew();
   }
@@ -48,10 +48,11 @@ describe('the source of revisions', () => {
     const server = counter();
     const source = new RevisionSource(server.reserve);
     await next(source);
-    for (let at = 1; at < BLOCK_SIZE; at += 1) expect(source.take(0)).not.toBeNull();
+    for (let at = 1; at < BLOCK_SIZE; at += 1)
+      expect(source.take(0, performance.now())).not.toBeNull();
     await new Promise(setImmediate);
     expect(server.reservations).toBe(2);
-    expect(source.take(0)).not.toBeNull();
+    expect(source.take(0, performance.now())).not.toBeNull();
   });
 
   it('[E5] leaves a block that is older than what was seen', async () => {
@@ -60,7 +61,7 @@ describe('the source of revisions', () => {
     const late = new RevisionSource(server.reserve);
     await next(early);
     const seen = await next(late);
-    expect(early.take(seen)).toBeNull();
+    expect(early.take(seen, performance.now())).toBeNull();
     expect(await next(early, seen)).toBeGreaterThan(seen);
   });
 
@@ -70,7 +71,7 @@ describe('the source of revisions', () => {
     await next(source);
     vi.advanceTimersByTime(BLOCK_LIFE_MS + 1);
     const meanwhile = await next(new RevisionSource(server.reserve));
-    expect(source.take(0)).toBeNull();
+    expect(source.take(0, performance.now())).toBeNull();
     expect(await next(source)).toBeGreaterThan(meanwhile);
   });
 });

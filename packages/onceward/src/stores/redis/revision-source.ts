@@ -29,8 +29,7 @@ export class RevisionSource {
   }
 
   /** A revision above `seen`; `null` when a block has to be reserved first. */
-  take(seen: Revision): Revision | null {
-    const now = performance.now();
+  take(seen: Revision, now: DurationMs): Revision | null {
     let block = this.#block;
     if (!usable(block, now) && this.#spare !== null) {
       block = this.#block = this.#spare;

@@ -4,13 +4,10 @@ import type { NextRecord } from '../../engine/record-store.ts';
 import type { EpochMs } from '../../engine/units.ts';
 
 /**
- * What stands under a record's key, in ASCII: revision (8 characters of 7 bits each), state and form (1), due time (7;
- * all ones is never), then the record's bytes. The revision comes first because the swap script compares it without
+ * What stands under a record's key: revision (8 bytes of 7 bits each), state and form (1), due time (7, likewise; all
+ * ones is never), then the record's bytes. The revision comes first because the swap script compares it without
  * decoding. Where the record was forgotten its highest bit is set, so that nobody can replace it by naming its
  * revision. Where somebody waits for it to change, the bit below is set: see `await.lua.ts`.
- *
- * Short bytes are stored as text, a character for each, long ones as they are: drivers hand text on in one piece
- * with the rest of a command, and each row of bytes in a piece of its own, at three times the price.
  */
 export interface StoredValue {
   readonly revision: Revision;
@@ -20,10 +17,9 @@ export interface StoredValue {
   readonly bytes: Uint8Array;
 }
 
+export const REVISION_BYTES = 8;
 export const HEAD_BYTES = 16;
 
-const MAX_TEXT_BYTES = 4_096;
-const NO_BYTES = Buffer.alloc(0);
 const STATES: readonly (RecordState | null)[] = [
   null,
   'pending',
@@ -32,11 +28,9 @@ const STATES: readonly (RecordState | null)[] = [
   'in_doubt',
 ];
 /** Marks this form of a value; another one is not taken for a record. */
-const FORM = 0x40;
-/** Added to the state where bytes are not stored as text. */
-const AS_BYTES = 8;
+const FORM = 0x48;
 
-/** Numbers are written in halves of four characters. */
+/** Numbers are written in halves of four bytes. */
 const HALF = 2 ** 28;
 /** In the upper half of a revision, where no safe integer reaches; so is the bit below it, for those who wait. */
 const FORGOTTEN = 1 << 27;
@@ -44,32 +38,55 @@ const WITHOUT_MARKS = 0x1f;
 /** In milliseconds: the year 19809. */
 const NEVER: EpochMs = 2 ** 49 - 1;
 
-/** What the swap script compares. */
-export function encodeHead(revision: Revision, forgotten: boolean): string {
+/** What the scripts compare. */
+export function encodeHead(revision: Revision): Buffer {
+  const head = Buffer.allocUnsafe(REVISION_BYTES);
+  writeHead(head, 0, revision, false);
+  return head;
+}
+
+export function writeHead(
+  target: Buffer,
+  at: number,
+  revision: Revision,
+  forgotten: boolean,
+): void {
   const high = Math.floor(revision / HALF);
-  return fourCharacters(forgotten ? high | FORGOTTEN : high) + fourCharacters(revision % HALF);
+  writeHalf(target, at, forgotten ? high | FORGOTTEN : high);
+  writeHalf(target, at + 4, revision % HALF);
+}
+
+export function valueLength(next: NextRecord | null): number {
+  return HEAD_BYTES + (next === null ? 0 : next.bytes.length);
 }
 
 /** `next: null` leaves the mark of a forgotten record. */
-export function encodeValue(next: NextRecord | null, revision: Revision): string | Buffer {
-  const bytes = next === null ? NO_BYTES : bufferOf(next.bytes);
-  const isText = bytes.length <= MAX_TEXT_BYTES;
-  const state = next === null ? 0 : STATES.indexOf(next.state);
+export function encodeValue(next: NextRecord | null, revision: Revision): Buffer {
+  const value = Buffer.allocUnsafe(valueLength(next));
+  writeValue(value, 0, next, revision);
+  return value;
+}
+
+/** The same into a place that is long enough. */
+export function writeValue(
+  target: Buffer,
+  at: number,
+  next: NextRecord | null,
+  revision: Revision,
+): void {
   const due = next?.dueAt ?? NEVER;
   const dueAt = due > 0 ? Math.min(Math.ceil(due), NEVER) : 0;
-  // The upper half of a due time has three characters, so that state and form have room before it.
-  const form = FORM + (isText ? state : state + AS_BYTES);
-  const formAndDue = form * 2 ** 21 + Math.floor(dueAt / HALF);
-  const head =
-    encodeHead(revision, next === null) + fourCharacters(formAndDue) + fourCharacters(dueAt % HALF);
-  return isText
-    ? head + bytes.toString('latin1')
-    : Buffer.concat([Buffer.from(head, 'latin1'), bytes]);
+  writeHead(target, at, revision, next === null);
+  // The upper half of a due time has three bytes; state and form take the place of the fourth.
+  writeHalf(target, at + 8, Math.floor(dueAt / HALF));
+  target[at + 8] = FORM + (next === null ? 0 : STATES.indexOf(next.state));
+  writeHalf(target, at + 12, dueAt % HALF);
+  if (next !== null) target.set(next.bytes, at + HEAD_BYTES);
 }
 
 export function decodeValue(buffer: Buffer): StoredValue {
   const form = (buffer[8] ?? 0) - FORM;
-  const state = form < 0 || form >= 2 * AS_BYTES ? undefined : STATES[form % AS_BYTES];
+  const state = STATES[form];
   if (buffer.length < HEAD_BYTES || state === undefined) {
     throw new StoreError(
       'ONCE_RECORD_UNREADABLE',
@@ -82,32 +99,21 @@ export function decodeValue(buffer: Buffer): StoredValue {
     revision: (buffer[0]! & WITHOUT_MARKS) * 2 ** 49 + readNumber(buffer, 1, 8),
     state,
     dueAt: dueAt === NEVER ? null : dueAt,
-    bytes:
-      form < AS_BYTES
-        ? Buffer.from(buffer.toString('utf8', HEAD_BYTES), 'latin1')
-        : buffer.subarray(HEAD_BYTES),
+    bytes: buffer.subarray(HEAD_BYTES),
   };
 }
 
-function fourCharacters(number: number): string {
-  return String.fromCharCode(
-    number >>> 21,
-    (number >>> 14) & 0x7f,
-    (number >>> 7) & 0x7f,
-    number & 0x7f,
-  );
+function writeHalf(target: Buffer, at: number, number: number): void {
+  target[at] = number >>> 21;
+  target[at + 1] = (number >>> 14) & 0x7f;
+  target[at + 2] = (number >>> 7) & 0x7f;
+  target[at + 3] = number & 0x7f;
 }
 
 function readNumber(buffer: Buffer, start: number, end: number): number {
   let number = 0;
   for (let at = start; at < end; at += 1) number = number * 128 + buffer[at]!;
   return number;
-}
-
-function bufferOf(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes)
-    ? bytes
-    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /**

@@ -1,96 +1,125 @@
 import { StoreError } from '../../engine/errors.ts';
+import type { SwapResult } from '../../engine/record-store.ts';
 import { type DurationMs, MIB } from '../../engine/units.ts';
-import type { Argument, Reply } from './redis-driver.ts';
+import { type KeySwap, packedLength, packSwaps } from './packed-swaps.ts';
+import type { Reply } from './redis-driver.ts';
 import { refused } from './redis-link.ts';
 
 export interface SwapBatchesOptions {
   /** 1 where keys of several operations cannot travel together. */
   readonly maxBatch: number;
   readonly timeoutMs: DurationMs;
+  /** Claims with a plain command. */
+  claim(swap: KeySwap): Promise<Reply>;
   /** Runs the swap script once, for all these keys. */
-  run(keys: string[], args: Argument[]): Promise<Reply>;
+  run(keys: readonly string[], packed: Buffer): Promise<Reply>;
+  /** Another value is there than was expected. May throw. */
+  judge(swap: KeySwap, found: Reply): SwapResult | Promise<SwapResult>;
+}
+
+interface Entry {
+  readonly swap: KeySwap;
+  resolve(result: SwapResult | Promise<SwapResult>): void;
+  reject(error: unknown): void;
 }
 
 /** What one call of the script carries; Redis does nothing else meanwhile. A single value may exceed it. */
 const MAX_BYTES = MIB;
-
-interface Entry {
-  readonly key: string;
-  readonly head: string;
-  readonly value: Argument;
-  readonly lifetime: string;
-  readonly addedAt: DurationMs;
-  resolve(reply: Reply): void;
-  reject(error: unknown): void;
-}
+/**
+ * So many do not wait for the end of this turn of the event loop. A driver that writes at the end of a turn then writes
+ * them in this one, and Redis has them while this process is busy with the next.
+ */
+const ENOUGH = 8;
 
 /**
- * Swaps that come together share one call of the script: starting a script costs Redis as much as a plain write. Unlike
- * with a group commit, nothing waits for the batch before it.
+ * Swaps that come together share one call of the script: starting a script costs Redis as much as a plain write, and
+ * each command costs the driver several promises. Unlike with a group commit, nothing waits for the batch before it.
  */
 export class SwapBatches {
   readonly #options: SwapBatchesOptions;
   #waiting: Entry[] = [];
   #bytes = 0;
+  #waitingSince: DurationMs = 0;
 
   constructor(options: SwapBatchesOptions) {
     this.#options = options;
   }
 
-  /** `lifetime`: in milliseconds, or nothing. */
-  add(key: string, head: string, value: Argument, lifetime: string): Promise<Reply> {
+  add(swap: KeySwap, now: DurationMs): Promise<SwapResult> {
     return new Promise((resolve, reject) => {
-      const addedAt = performance.now();
-      const entry = { key, head, value, lifetime, addedAt, resolve, reject };
+      const entry = { swap, resolve, reject };
       if (this.#options.maxBatch === 1) {
         this.#send([entry]);
         return;
       }
-      this.#bytes += value.length;
+      const bytes = packedLength(swap);
       const { length } = this.#waiting;
-      if (length > 0 && (length === this.#options.maxBatch || this.#bytes > MAX_BYTES)) {
-        this.#flush();
-        this.#bytes = value.length;
+      const isFull = length >= this.#options.maxBatch || this.#bytes + bytes > MAX_BYTES;
+      if (length > 0 && isFull) this.#flush(now);
+      this.#bytes += bytes;
+      const count = this.#waiting.push(entry);
+      if (count === 1) {
+        this.#waitingSince = now;
+        setImmediate(() => this.#flush(performance.now()));
       }
-      if (this.#waiting.push(entry) === 1) setImmediate(() => this.#flush());
+      // Not at once: what comes in the same breath still joins.
+      if (count === ENOUGH) process.nextTick(() => this.#flush(performance.now()));
     });
   }
 
-  #flush(): void {
-    const { timeoutMs } = this.#options;
-    const now = performance.now();
-    const batch: Entry[] = [];
+  #flush(now: DurationMs): void {
+    const batch = this.#waiting;
+    if (batch.length === 0) return;
+    this.#waiting = [];
     this.#bytes = 0;
-    for (const entry of this.#waiting.splice(0)) {
-      // The process was frozen in between: whoever asked has left.
-      if (now - entry.addedAt > timeoutMs) entry.reject(neverSent(timeoutMs));
-      else batch.push(entry);
+    const { timeoutMs } = this.#options;
+    if (now - this.#waitingSince <= timeoutMs) {
+      this.#send(batch);
+      return;
     }
-    if (batch.length > 0) this.#send(batch);
+    // The process was frozen in between: whoever asked has left.
+    for (const { reject } of batch) reject(neverSent(timeoutMs));
   }
 
   #send(batch: readonly Entry[]): void {
-    const keys: string[] = [];
-    const args: Argument[] = [];
-    for (const { key, head, value, lifetime } of batch) {
-      keys.push(key);
-      args.push(head, value, lifetime);
+    const only = batch[0]!;
+    if (batch.length === 1 && only.swap.expected === null) {
+      this.#options.claim(only.swap).then(
+        (reply) => this.#settle(only, reply ?? 1),
+        (error: unknown) => only.reject(error),
+      );
+      return;
     }
-    this.#options.run(keys, args).then(
+    const swaps = batch.map(({ swap }) => swap);
+    const keys = swaps.map(({ key }) => key);
+    this.#options.run(keys, packSwaps(swaps)).then(
       (replies) => {
-        for (const [at, entry] of batch.entries()) settle(entry, (replies as Reply[])[at]);
+        for (let at = 0; at < batch.length; at += 1) {
+          this.#settle(batch[at]!, (replies as Reply[])[at] ?? null);
+        }
       },
       (error: unknown) => {
-        for (const entry of batch) entry.reject(error);
+        for (const { reject } of batch) reject(error);
       },
     );
   }
-}
 
-/** Drivers give a refusal among several replies as an error object. */
-function settle(entry: Entry, reply: Reply | undefined): void {
-  if (reply instanceof Error) entry.reject(refused(reply));
-  else entry.resolve(reply ?? null);
+  #settle({ swap, resolve, reject }: Entry, reply: Reply): void {
+    if (reply === 1) {
+      resolve({ won: true, revision: swap.revision });
+      return;
+    }
+    // Drivers give a refusal among several replies as an error object.
+    if (reply instanceof Error) {
+      reject(refused(reply));
+      return;
+    }
+    try {
+      resolve(this.#options.judge(swap, reply));
+    } catch (error) {
+      reject(error);
+    }
+  }
 }
 
 function neverSent(ms: DurationMs): StoreError {

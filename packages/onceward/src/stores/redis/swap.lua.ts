@@ -1,38 +1,53 @@
 /**
- * Replaces records whose revisions are still the expected ones, each on its own.
+ * Claims and replaces records, each on its own.
  *
- *   KEYS[i]        a record; also the channel that wakes those who wait for it
- *   ARGV[3i - 2]   the expected revision, 8 characters: the head of the stored value
- *   ARGV[3i - 1]   the next value
- *   ARGV[3i]       after how many milliseconds Redis may forget it; empty is never
+ *   KEYS[i]   a record; also the channel that wakes those who wait for it
+ *   ARGV[1]   for each of them, one behind the other: the expected revision (8 bytes, the head of the stored value; all
+ *             ones where nothing is expected), the lengths of the next value (4) and of its lifetime (1), these two
  *
- *   returns        for each: 1 when it was replaced, else the value that is there, or nil; or why it was refused
+ *   returns   for each: 1 when it was written, else the value that is there, or nil; or why it was refused
  *
- * Every call into Redis costs about as much as a plain command, so there are two, and no decoding. Only a record that
- * somebody awaits (see `await.lua.ts`) is worth a third: its head differs from the expected one in a single bit.
+ * The lifetime is after how many milliseconds Redis may forget the value; none is never. All is in one argument because
+ * each of its own would cost the driver several strings.
+ *
+ * Every call into Redis costs about as much as a plain command, so a claim is one and a replacement two, and nothing is
+ * decoded. Only a record that somebody awaits (see `await.lua.ts`) is worth a third: its head differs from the expected
+ * one in a single bit.
  *
  * A refusal of one record must not hide what was done to the others: nothing here may raise an error. A user without
  * the right to publish can still write; waiters then poll.
  */
 export const SWAP = `
-local pcall, args, replies = redis.pcall, ARGV, {}
+local pcall, sub, unpack = redis.pcall, string.sub, struct.unpack
+local all, from, nothing, replies = ARGV[1], 1, string.rep('\\255', 8), {}
 for at, key in ipairs(KEYS) do
-  local expected, value, lifetime = args[at * 3 - 2], args[at * 3 - 1], args[at * 3]
-  local head = pcall('GETRANGE', key, '0', '7')
-  local same = head == expected
-  local awaited = not same and type(head) == 'string' and #head == 8
-    and head == string.char(string.byte(expected) + 32) .. string.sub(expected, 2)
-  if same or awaited then
-    local done
-    if lifetime == '' then
-      done = pcall('SET', key, value)
+  local expected, valueLength, lifetimeLength, first = unpack('>c8I4B', all, from)
+  from = first + valueLength + lifetimeLength
+  local value = sub(all, first, first + valueLength - 1)
+  local lifetime = lifetimeLength > 0 and sub(all, first + valueLength, from - 1)
+  if expected == nothing then
+    if lifetime then
+      replies[at] = pcall('SET', key, value, 'NX', 'GET', 'PX', lifetime) or 1
     else
-      done = pcall('SET', key, value, 'PX', lifetime)
+      replies[at] = pcall('SET', key, value, 'NX', 'GET') or 1
     end
-    replies[at] = done.err and done or 1
-    if awaited and not done.err then pcall('PUBLISH', key, '') end
   else
-    replies[at] = pcall('GET', key)
+    local head = pcall('GETRANGE', key, '0', '7')
+    local same = head == expected
+    local awaited = not same and type(head) == 'string' and #head == 8
+      and head == string.char(string.byte(expected) + 32) .. sub(expected, 2)
+    if same or awaited then
+      local done
+      if lifetime then
+        done = pcall('SET', key, value, 'PX', lifetime)
+      else
+        done = pcall('SET', key, value)
+      end
+      replies[at] = done.err and done or 1
+      if awaited and not done.err then pcall('PUBLISH', key, '') end
+    else
+      replies[at] = pcall('GET', key)
+    end
   end
 end
 return replies

@@ -1,0 +1,44 @@
+import type { Revision } from '../../engine/record.ts';
+import type { NextRecord } from '../../engine/record-store.ts';
+import { REVISION_BYTES, valueLength, writeHead, writeValue } from './stored-value.ts';
+
+/** What is to be written under a key, and instead of what. */
+export interface KeySwap {
+  readonly key: string;
+  /** `null`: nothing is expected. */
+  readonly expected: Revision | null;
+  /** What is expected is the mark of a forgotten record. */
+  readonly overMark: boolean;
+  readonly next: NextRecord | null;
+  /** Of what is written. */
+  readonly revision: Revision;
+  /** In milliseconds, or nothing. */
+  readonly lifetime: string;
+}
+
+const FRAME = REVISION_BYTES + 4 + 1;
+
+/** The argument of the swap script: see `swap.lua.ts`. */
+export function packSwaps(swaps: readonly KeySwap[]): Buffer {
+  let total = 0;
+  for (const swap of swaps) total += packedLength(swap);
+  const packed = Buffer.allocUnsafe(total);
+  let at = 0;
+  for (const { expected, overMark, next, revision, lifetime } of swaps) {
+    const length = valueLength(next);
+    if (expected === null) packed.fill(0xff, at, at + REVISION_BYTES);
+    else writeHead(packed, at, expected, overMark);
+    packed.writeUInt32BE(length, at + REVISION_BYTES);
+    packed[at + FRAME - 1] = lifetime.length;
+    at += FRAME;
+    writeValue(packed, at, next, revision);
+    at += length;
+    packed.write(lifetime, at, 'latin1');
+    at += lifetime.length;
+  }
+  return packed;
+}
+
+export function packedLength({ next, lifetime }: KeySwap): number {
+  return FRAME + valueLength(next) + lifetime.length;
+}
