@@ -23,6 +23,7 @@ export async function benchServers(report: Report, options: BenchOptions): Promi
   const group: readonly Contender[] = [
     bare,
     server('Fastify + two plain SETs (no file)', [memoryOnly.url, 'plain'], ofMemory),
+    server('Fastify + @node-idempotency (no file)', [memoryOnly.url, 'peer'], ofMemory),
     server('Fastify + Redis (no file), new key', [memoryOnly.url], ofMemory),
     server('Fastify + Redis (always), new key', [durable.url], ofDurable),
     server('Fastify + PostgreSQL (durable), new key', [postgres.url]),
@@ -35,7 +36,7 @@ export async function benchServers(report: Report, options: BenchOptions): Promi
   }
 }
 
-/** `args`: where the store is and, for the yardstick, that it only writes twice. */
+/** `args`: where the store is and, for a yardstick, which. */
 function server(name: string, args: readonly string[], meter?: Contender['meter']): Contender {
   const start = () => startChild(SERVER, args);
   return { name, keys: 'new', start, ...(meter && { meter }) };

@@ -1,5 +1,7 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Idempotency } from '@node-idempotency/core';
+import { RedisStorageAdapter } from '@node-idempotency/storage-adapter-redis';
 import { createClient } from '@redis/client';
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import type { RecordStore } from 'onceward';
@@ -37,6 +39,33 @@ async function addPlainSets(app: FastifyInstance, url: string): Promise<void> {
   });
 }
 
+/**
+ * The peer that costs least: the core of `@node-idempotency` between the hooks where its plugin has it. Two plain
+ * commands of Redis and no fence; the answer is kept as JSON, and the key is anybody's.
+ */
+async function addPeer(app: FastifyInstance, url: string): Promise<void> {
+  const storage = new RedisStorageAdapter({ url });
+  await storage.connect();
+  const peer = new Idempotency(storage);
+  const paramsOf = ({ headers, body, url: path, method }: FastifyRequest) => ({
+    headers,
+    body: body as Record<string, unknown>,
+    path,
+    method,
+  });
+  app.addHook('preHandler', async (request, reply) => {
+    const kept = await peer.onRequest<string, string>(paramsOf(request));
+    if (kept === undefined) return;
+    reply.code(Number(kept.additional?.statusCode)).header('idempotency-replayed', 'true');
+    return reply.send(kept.body ?? kept.error);
+  });
+  app.addHook('onSend', async (request, reply, body) => {
+    const { statusCode } = reply;
+    const additional = { statusCode, 'content-type': reply.getHeader('content-type') };
+    await peer.onResponse(paramsOf(request), { additional, body });
+  });
+}
+
 const CLAIM = Buffer.alloc(CLAIM_BYTES, 1);
 const SETTLED = Buffer.alloc(SETTLED_BYTES, 1);
 
@@ -47,6 +76,7 @@ async function listenerFor(
 ): Promise<RequestListener> {
   const app = fastify();
   if (storeUrl !== undefined && guard === 'plain') await addPlainSets(app, storeUrl);
+  else if (storeUrl !== undefined && guard === 'peer') await addPeer(app, storeUrl);
   else if (storeUrl !== undefined) {
     app.register(idempotency, {
       store: await openStore(storeUrl),

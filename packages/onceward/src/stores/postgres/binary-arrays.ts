@@ -4,74 +4,104 @@
  *
  * Head: dimensions, whether there may be nulls, type of the elements, how many, the first index. Then for each element
  * its length (-1: null) and its bytes. All numbers are big-endian.
+ *
+ * Each is made of one property of many items, and byte by byte: a call of `Buffer` for every number and every short
+ * text would cost more than all that is written.
  */
 const HEAD = 20;
 const TYPES = { int8: 20, int2: 21, int4: 23, text: 25, uuid: 2950 } as const;
 const TWO_POW_32 = 2 ** 32;
+/** UTF-8 has at most three bytes for a UTF-16 code unit. */
+const WIDEST_UNIT = 3;
 
-export function int2Array(values: readonly (number | null)[]): Buffer {
-  const array = begin(TYPES.int2, values.length, 2);
+export function int2Array<T>(items: readonly T[], of: (item: T) => number | null): Buffer {
+  const array = begin(TYPES.int2, items.length, 2 * items.length);
   let at = HEAD;
-  for (const value of values) {
-    at = array.writeInt32BE(value === null ? -1 : 2, at);
-    if (value !== null) at = array.writeInt16BE(value, at);
+  for (const item of items) {
+    const value = of(item);
+    at = putInt4(array, at, value === null ? -1 : 2);
+    if (value === null) continue;
+    array[at] = value >>> 8;
+    array[at + 1] = value;
+    at += 2;
   }
   return array.subarray(0, at);
 }
 
-export function int4Array(values: readonly number[]): Buffer {
-  const array = begin(TYPES.int4, values.length, 4);
+export function int4Array<T>(items: readonly T[], of: (item: T) => number): Buffer {
+  const array = begin(TYPES.int4, items.length, 4 * items.length);
   let at = HEAD;
-  for (const value of values) {
-    at = array.writeInt32BE(4, at);
-    at = array.writeInt32BE(value, at);
+  for (const item of items) {
+    at = putInt4(array, at, 4);
+    at = putInt4(array, at, of(item));
   }
   return array;
 }
 
 /** Of safe integers. */
-export function int8Array(values: readonly (number | null)[]): Buffer {
-  const array = begin(TYPES.int8, values.length, 8);
+export function int8Array<T>(items: readonly T[], of: (item: T) => number | null): Buffer {
+  const array = begin(TYPES.int8, items.length, 8 * items.length);
   let at = HEAD;
-  for (const value of values) {
-    at = array.writeInt32BE(value === null ? -1 : 8, at);
+  for (const item of items) {
+    const value = of(item);
+    at = putInt4(array, at, value === null ? -1 : 8);
     if (value === null) continue;
-    at = array.writeInt32BE(Math.floor(value / TWO_POW_32), at);
-    at = array.writeUInt32BE(value >>> 0, at);
+    at = putInt4(array, at, Math.floor(value / TWO_POW_32));
+    at = putInt4(array, at, value >>> 0);
   }
   return array.subarray(0, at);
 }
 
 /** Each of 16 characters, which stand for a byte each. */
-export function uuidArray(values: readonly string[]): Buffer {
-  const array = begin(TYPES.uuid, values.length, 16);
+export function uuidArray<T>(items: readonly T[], of: (item: T) => string): Buffer {
+  const array = begin(TYPES.uuid, items.length, 16 * items.length);
   let at = HEAD;
-  for (const value of values) {
-    at = array.writeInt32BE(16, at);
-    at += array.write(value, at, 'latin1');
+  for (const item of items) {
+    const value = of(item);
+    at = putInt4(array, at, 16);
+    for (let i = 0; i < 16; i += 1) array[at + i] = value.charCodeAt(i);
+    at += 16;
   }
   return array;
 }
 
-export function textArray(values: readonly string[]): Buffer {
-  let bytes = 0;
-  for (const value of values) bytes += Buffer.byteLength(value);
-  const array = begin(TYPES.text, values.length, 0, bytes);
+export function textArray<T>(items: readonly T[], of: (item: T) => string): Buffer {
+  let units = 0;
+  for (const item of items) units += of(item).length;
+  const array = begin(TYPES.text, items.length, WIDEST_UNIT * units);
   let at = HEAD;
-  for (const value of values) {
-    const length = array.write(value, at + 4);
-    array.writeInt32BE(length, at);
+  for (const item of items) {
+    const length = putText(array, at + 4, of(item));
+    putInt4(array, at, length);
     at += 4 + length;
   }
+  return array.subarray(0, at);
+}
+
+/** With room for so many bytes of elements. */
+function begin(type: number, count: number, bytes: number): Buffer {
+  const array = Buffer.allocUnsafe(HEAD + 4 * count + bytes);
+  putInt4(array, 0, 1);
+  putInt4(array, 4, 1);
+  putInt4(array, 8, type);
+  putInt4(array, 12, count);
+  putInt4(array, 16, 1);
   return array;
 }
 
-function begin(type: number, count: number, width: number, more = 0): Buffer {
-  const array = Buffer.allocUnsafe(HEAD + count * (4 + width) + more);
-  array.writeInt32BE(1, 0);
-  array.writeInt32BE(1, 4);
-  array.writeInt32BE(type, 8);
-  array.writeInt32BE(count, 12);
-  array.writeInt32BE(1, 16);
-  return array;
+function putInt4(array: Buffer, at: number, value: number): number {
+  array[at] = value >>> 24;
+  array[at + 1] = value >>> 16;
+  array[at + 2] = value >>> 8;
+  array[at + 3] = value;
+  return at + 4;
+}
+
+function putText(array: Buffer, at: number, text: string): number {
+  for (let i = 0; i < text.length; i += 1) {
+    const unit = text.charCodeAt(i);
+    if (unit > 127) return array.write(text, at);
+    array[at + i] = unit;
+  }
+  return text.length;
 }

@@ -27,6 +27,7 @@ import { PgSession } from './pg-session.ts';
 import {
   collision,
   hashOf,
+  lockIdOf,
   READ,
   type ReadRow,
   type RecordRow,
@@ -49,7 +50,7 @@ const MAX_BATCH = 128;
 /** What one statement carries; a value of PostgreSQL ends at a gigabyte, and patience well before. */
 const MAX_BATCH_BYTES = 4 * MIB;
 /** A second connection pays only when a good batch waits; before, it would halve the batches of the first. */
-const SECOND_FROM = 96;
+const SECOND_FROM = 32;
 /** Sweeps and scans may take longer than a call that someone waits for. */
 const SWEEP_TIMEOUT_MS: DurationMs = 30_000;
 const BUSY_PAUSE_MS: DurationMs = 4;
@@ -260,6 +261,8 @@ async function swapBatch(
 
 /** One item for each operation: a batch of the database must not name one twice. */
 function firstOfEach(items: readonly SwapItem[]): readonly SwapItem[] {
+  // Numbers are told apart in a fraction of the time that texts take; the latter hardly ever remain to be compared.
+  if (new Set(items.map(lockIdOf)).size === items.length) return items;
   const seen = new Set<string>();
   return items.filter(({ hash }) => {
     return !seen.has(hash) && seen.add(hash);

@@ -45,7 +45,8 @@ export function uuidText(hash: string): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
-function lockIdOf(hash: string): number {
+/** Four bytes of the hash: two operations seldom share it. */
+export function lockIdOf({ hash }: SwapItem): number {
   let id = 0;
   for (let at = 0; at < 4; at += 1) id = (id << 8) | hash.charCodeAt(at);
   return id;
@@ -62,34 +63,34 @@ export function stateOf(number: number): RecordState {
 
 /** The parameters of SWAP: one array per column, and the bytes of all in one piece. */
 export function swapParameters(items: readonly SwapItem[], waitForLocks: boolean): unknown[] {
-  const starts: number[] = [];
-  const sizes: number[] = [];
-  let end = 1;
-  for (const { next } of items) {
-    const size = next === null ? 0 : next.bytes.length;
-    starts.push(end);
-    sizes.push(size);
-    end += size;
-  }
+  let total = 0;
+  for (const item of items) total += sizeOf(item);
+  const bytes = Buffer.allocUnsafe(total);
+  let end = 0;
+  const starts = int4Array(items, ({ next }) => {
+    const start = end;
+    if (next !== null) bytes.set(next.bytes, start);
+    end += next === null ? 0 : next.bytes.length;
+    return start + 1;
+  });
   return [
-    int4Array(items.map((item) => lockIdOf(item.hash))),
-    uuidArray(items.map((item) => item.hash)),
-    textArray(items.map((item) => item.id.scope)),
-    textArray(items.map((item) => item.id.key)),
-    int8Array(items.map((item) => item.expected)),
-    int2Array(items.map((item) => (item.next === null ? null : STATE_NUMBERS[item.next.state]))),
-    int8Array(items.map((item) => dueOf(item.next))),
-    int4Array(starts),
-    int4Array(sizes),
-    Buffer.concat(
-      items.map((item) => item.next?.bytes ?? NO_BYTES),
-      end - 1,
-    ),
+    int4Array(items, lockIdOf),
+    uuidArray(items, ({ hash }) => hash),
+    textArray(items, ({ id }) => id.scope),
+    textArray(items, ({ id }) => id.key),
+    int8Array(items, ({ expected }) => expected),
+    int2Array(items, ({ next }) => (next === null ? null : STATE_NUMBERS[next.state])),
+    int8Array(items, ({ next }) => dueOf(next)),
+    starts,
+    int4Array(items, sizeOf),
+    bytes,
     waitForLocks,
   ];
 }
 
-const NO_BYTES = new Uint8Array(0);
+function sizeOf({ next }: SwapItem): number {
+  return next === null ? 0 : next.bytes.length;
+}
 
 export interface SwapRow {
   readonly place: number;

@@ -14,41 +14,41 @@
  * decoded. Only a record that somebody awaits (see `await.lua.ts`) is worth a third: its head differs from the expected
  * one in a single bit.
  *
- * A refusal of one record must not hide what was done to the others: nothing here may raise an error. A user without
- * the right to publish can still write; waiters then poll.
+ * A refusal of one record must not hide what was done to the others, so each is written in a call of its own that may
+ * fail. A user without the right to publish can still write; waiters then poll.
  */
 export const SWAP = `
-local pcall, sub, unpack = redis.pcall, string.sub, struct.unpack
+local call, sub, unpack = redis.call, string.sub, struct.unpack
+
+local function claim(key, value, lifetime)
+  if lifetime then return call('SET', key, value, 'NX', 'GET', 'PX', lifetime) or 1 end
+  return call('SET', key, value, 'NX', 'GET') or 1
+end
+
+local function replace(key, value, lifetime, expected)
+  local head = call('GETRANGE', key, '0', '7')
+  local awaited = head ~= expected and #head == 8
+    and head == string.char(string.byte(expected) + 32) .. sub(expected, 2)
+  if head ~= expected and not awaited then return call('GET', key) end
+  if lifetime then
+    call('SET', key, value, 'PX', lifetime)
+  else
+    call('SET', key, value)
+  end
+  if awaited then redis.pcall('PUBLISH', key, '') end
+  return 1
+end
+
 local all, from, nothing, replies = ARGV[1], 1, string.rep('\\255', 8), {}
 for at, key in ipairs(KEYS) do
   local expected, valueLength, lifetimeLength, first = unpack('>c8I4B', all, from)
   from = first + valueLength + lifetimeLength
   local value = sub(all, first, first + valueLength - 1)
   local lifetime = lifetimeLength > 0 and sub(all, first + valueLength, from - 1)
-  if expected == nothing then
-    if lifetime then
-      replies[at] = pcall('SET', key, value, 'NX', 'GET', 'PX', lifetime) or 1
-    else
-      replies[at] = pcall('SET', key, value, 'NX', 'GET') or 1
-    end
-  else
-    local head = pcall('GETRANGE', key, '0', '7')
-    local same = head == expected
-    local awaited = not same and type(head) == 'string' and #head == 8
-      and head == string.char(string.byte(expected) + 32) .. sub(expected, 2)
-    if same or awaited then
-      local done
-      if lifetime then
-        done = pcall('SET', key, value, 'PX', lifetime)
-      else
-        done = pcall('SET', key, value)
-      end
-      replies[at] = done.err and done or 1
-      if awaited and not done.err then pcall('PUBLISH', key, '') end
-    else
-      replies[at] = pcall('GET', key)
-    end
-  end
+  local write = expected == nothing and claim or replace
+  local done, reply = pcall(write, key, value, lifetime, expected)
+  if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
+  replies[at] = reply
 end
 return replies
 `;
