@@ -80,7 +80,7 @@ export async function unpackOutcome(
   kept: KeptOutcome,
 ): Promise<Outcome | null> {
   const { contentType } = kept;
-  if (kept.codec === 0) return { contentType, bytes: kept.bytes };
+  if (kept.codec === 0) return { contentType, bytes: alone(kept.bytes) };
   const codec = parts.platform.codecs.find(({ tag }) => tag === kept.codec);
   if (codec === undefined) return null;
   try {
@@ -89,4 +89,9 @@ export async function unpackOutcome(
   } catch {
     return null;
   }
+}
+
+/** Stores give views of what a connection has read; an answer that stays must not keep all of that. */
+function alone(bytes: Uint8Array): Uint8Array {
+  return bytes.buffer.byteLength > 2 * bytes.length ? new Uint8Array(bytes) : bytes;
 }

@@ -53,6 +53,24 @@ describe('one run', () => {
     },
   );
 
+  it('[E8] remembers an answer without what the store has read beside it', async () => {
+    const store = sharedStore(memoryStore());
+    const { swap } = store;
+    store.swap = async (...args) => {
+      const result = await swap.apply(store, args);
+      if (result.won || result.current === null) return result;
+      const { revision, bytes } = result.current;
+      const chunk = Buffer.concat([bytes, Buffer.alloc(100_000)]);
+      return { won: false, current: { revision, bytes: chunk.subarray(0, bytes.length) } };
+    };
+    const { engine } = setUp(store);
+    await engine.execute(operation, async () => committed('done'));
+    const again = await engine.execute(operation, async () => committed('never'));
+    const outcome = again.kind === 'replayed' ? again.outcome : null;
+    expect(Buffer.from(outcome!.bytes).toString()).toBe('done');
+    expect(outcome!.bytes.buffer.byteLength).toBeLessThan(100);
+  });
+
   it('[E2] answers later arrivals from the record until retention, counted from settling, ends', async () => {
     const { engine, world } = setUp();
     const { effect, end } = heldEffect();

@@ -46,6 +46,7 @@ export function int8Array<T>(items: readonly T[], of: (item: T) => number | null
     const value = of(item);
     at = putInt4(array, at, value === null ? -1 : 8);
     if (value === null) continue;
+    if (!Number.isSafeInteger(value)) throw new RangeError(`${value} is no safe integer`);
     at = putInt4(array, at, Math.floor(value / TWO_POW_32));
     at = putInt4(array, at, value >>> 0);
   }

@@ -1,6 +1,7 @@
 import { StoreError } from '../../engine/errors.ts';
 import type { SwapResult } from '../../engine/record-store.ts';
 import { type DurationMs, MIB } from '../../engine/units.ts';
+import { late } from '../call-deadlines.ts';
 import { type KeySwap, packedLength, packSwaps } from './packed-swaps.ts';
 import type { Reply } from './redis-driver.ts';
 import { refused } from './redis-link.ts';
@@ -19,6 +20,7 @@ export interface SwapBatchesOptions {
 
 interface Entry {
   readonly swap: KeySwap;
+  readonly addedAt: DurationMs;
   resolve(result: SwapResult | Promise<SwapResult>): void;
   reject(error: unknown): void;
 }
@@ -39,7 +41,6 @@ export class SwapBatches {
   readonly #options: SwapBatchesOptions;
   #waiting: Entry[] = [];
   #bytes = 0;
-  #waitingSince: DurationMs = 0;
 
   constructor(options: SwapBatchesOptions) {
     this.#options = options;
@@ -47,7 +48,7 @@ export class SwapBatches {
 
   add(swap: KeySwap, now: DurationMs): Promise<SwapResult> {
     return new Promise((resolve, reject) => {
-      const entry = { swap, resolve, reject };
+      const entry = { swap, addedAt: now, resolve, reject };
       if (this.#options.maxBatch === 1) {
         this.#send([entry]);
         return;
@@ -58,34 +59,30 @@ export class SwapBatches {
       if (length > 0 && isFull) this.#flush(now);
       this.#bytes += bytes;
       const count = this.#waiting.push(entry);
-      if (count === 1) {
-        this.#waitingSince = now;
-        setImmediate(() => this.#flush(performance.now()));
-      }
+      if (count === 1) setImmediate(() => this.#flush(performance.now()));
       // Not at once: what comes in the same breath still joins.
       if (count === ENOUGH) process.nextTick(() => this.#flush(performance.now()));
     });
   }
 
   #flush(now: DurationMs): void {
-    const batch = this.#waiting;
-    if (batch.length === 0) return;
+    const { timeoutMs } = this.#options;
+    const batch: Entry[] = [];
+    for (const entry of this.#waiting) {
+      // The process was frozen in between: whoever asked has left.
+      if (now - entry.addedAt > timeoutMs) entry.reject(neverSent(timeoutMs));
+      else batch.push(entry);
+    }
     this.#waiting = [];
     this.#bytes = 0;
-    const { timeoutMs } = this.#options;
-    if (now - this.#waitingSince <= timeoutMs) {
-      this.#send(batch);
-      return;
-    }
-    // The process was frozen in between: whoever asked has left.
-    for (const { reject } of batch) reject(neverSent(timeoutMs));
+    if (batch.length > 0) this.#send(batch);
   }
 
   #send(batch: readonly Entry[]): void {
     const only = batch[0]!;
     if (batch.length === 1 && only.swap.expected === null) {
       this.#options.claim(only.swap).then(
-        (reply) => this.#settle(only, reply ?? 1),
+        (reply) => this.#settle(only, reply ?? 1, performance.now()),
         (error: unknown) => only.reject(error),
       );
       return;
@@ -94,8 +91,9 @@ export class SwapBatches {
     const keys = swaps.map(({ key }) => key);
     this.#options.run(keys, packSwaps(swaps)).then(
       (replies) => {
+        const now = performance.now();
         for (let at = 0; at < batch.length; at += 1) {
-          this.#settle(batch[at]!, (replies as Reply[])[at] ?? null);
+          this.#settle(batch[at]!, (replies as Reply[])[at] ?? null, now);
         }
       },
       (error: unknown) => {
@@ -104,7 +102,13 @@ export class SwapBatches {
     );
   }
 
-  #settle({ swap, resolve, reject }: Entry, reply: Reply): void {
+  #settle({ swap, addedAt, resolve, reject }: Entry, reply: Reply, now: DurationMs): void {
+    const { timeoutMs, judge } = this.#options;
+    // Its time began before it was sent: a revision must not be believed that was taken long ago.
+    if (now - addedAt > timeoutMs) {
+      reject(late(timeoutMs, 'unknown'));
+      return;
+    }
     if (reply === 1) {
       resolve({ won: true, revision: swap.revision });
       return;
@@ -115,7 +119,7 @@ export class SwapBatches {
       return;
     }
     try {
-      resolve(this.#options.judge(swap, reply));
+      resolve(judge(swap, reply));
     } catch (error) {
       reject(error);
     }
