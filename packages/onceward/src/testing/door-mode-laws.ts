@@ -67,7 +67,7 @@ export const DOOR_MODE_LAWS: readonly DoorLaw[] = [
         'idempotency_key_mismatch',
       ]);
       const told = JSON.stringify(door.events);
-      for (const secret of [key, 'ada-lovelace', '4111', 'topsecret']) {
+      for (const secret of [key, 'ada-lovelace', '4111111111', 'topsecret']) {
         expect(told).not.toContain(secret);
       }
       expect(door.events[0]).toMatchObject({ method: 'POST', status: 201 });

@@ -162,7 +162,7 @@ describe('the store suite', () => {
     it(`[E1] finds a store that ${fault}, by the law ${law}`, async () => {
       const store = faulty(change);
       const opened = { store, close: () => store.close() };
-      await expect(STORE_LAWS[law].check(opened, { histories: 50 })).rejects.toThrow();
+      await expect(STORE_LAWS[law].check(opened, { histories: 500 })).rejects.toThrow();
     });
   }
 
