@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { NO_BYTES } from './answer.ts';
@@ -9,67 +10,98 @@ export type RequestBody =
   | 'gone';
 
 /**
- * Sees the bytes of a request without consuming them: every chunk is noted as Node pushes it into the stream, and
- * whoever reads the stream, before or after, finds all of it. Install it before the first asynchronous step where
- * the body may be consumed in between.
+ * Sees the bytes of a request without consuming them. It looks on while somebody reads them; what nobody has read when
+ * the whole is asked for, it notes as Node pushes it into the stream, and whoever reads it afterwards finds all of it.
+ * Put it there before the first asynchronous step where the body may be consumed in between.
+ *
+ * To look on costs next to nothing. A `push` of its own makes every stream a different one to the code that handles
+ * them all: with Fastify that was 5 µs of a request.
  */
 export class BodyTap {
   readonly #message: Readable & Pick<IncomingMessage, 'complete' | 'headers'>;
   readonly #limit: number;
-  #chunks: Uint8Array[] = [];
+  #first: Uint8Array | null = null;
+  #more: Uint8Array[] | null = null;
   #length = 0;
   #state: 'open' | 'whole' | 'too_large' | 'gone' = 'open';
+  #look: ((chunk: Uint8Array | string) => void) | null = null;
   #wake: (() => void) | null = null;
 
   constructor(message: IncomingMessage, limit: number) {
     this.#message = message;
     this.#limit = limit;
-    if (!hasBody(message)) {
-      this.#state = 'whole';
-      return;
-    }
-    if (Number(message.headers['content-length'] ?? 0) > limit) {
-      this.#state = 'too_large';
-      return;
-    }
-    this.#noteBuffered();
-    if (message.complete) this.#end('whole');
-    else this.#install();
+    if (!hasBody(message)) this.#state = 'whole';
+    else if (Number(message.headers['content-length'] ?? 0) > limit) this.#state = 'too_large';
+    else this.#lookOn();
   }
 
-  /** All of the body. Waits for the rest of it, which is held in the stream meanwhile. */
+  /** All of the body, once. Waits for the rest of it, which is held in the stream meanwhile. */
   whole(): RequestBody | Promise<RequestBody> {
+    const message = this.#message;
+    if (this.#state === 'open') {
+      if (message.readableEnded) this.#end('whole');
+      else if (this.#look !== null && !this.#isBeingRead()) this.#takeOver();
+    }
     if (this.#state !== 'open') return this.#result();
     return new Promise((resolve) => {
       this.#wake = () => resolve(this.#result());
       // The stream may have stopped its socket when its buffer was full; `read` would leave it so.
-      this.#message._read(0);
-      this.#message.once('close', () => this.#end('gone'));
+      message._read(0);
+      message.once('end', () => this.#end('whole'));
+      message.once('close', () => this.#end('gone'));
     });
   }
 
   #result(): RequestBody {
     if (this.#state !== 'whole') return this.#state as 'too_large' | 'gone';
-    if (this.#chunks.length === 1) return this.#chunks[0]!;
-    return this.#chunks.length === 0 ? NO_BYTES : Buffer.concat(this.#chunks);
+    const first = this.#first ?? NO_BYTES;
+    const more = this.#more;
+    this.#letGo();
+    return more === null ? first : Buffer.concat([first, ...more]);
   }
 
-  /** What came before us is in the stream's buffer: taken out, looked at and put back. */
-  #noteBuffered(): void {
-    if (this.#message.readableLength === 0) return;
-    const chunk = this.#message.read() as Uint8Array | null;
-    if (chunk === null) return;
-    this.#message.unshift(chunk);
-    this.#note(chunk);
+  #lookOn(): void {
+    const message = this.#message;
+    this.#look = (chunk) => {
+      if (this.#state !== 'open') return;
+      this.#note(chunk, message.readableEncoding);
+      // The stream is empty, and what comes next may not be read in time. A decoder may hold half a character back.
+      if (typeof chunk === 'string' || message.complete || message.readableLength > 0) return;
+      this.#install();
+    };
+    // Not with `on` of a stream, which would set it flowing.
+    EventEmitter.prototype.on.call(message, 'data', this.#look);
+  }
+
+  #isBeingRead(): boolean {
+    const message = this.#message;
+    return message.listenerCount('data') > 1 || message.listenerCount('readable') > 0;
+  }
+
+  /** What has come is in the stream's buffer: taken out, looked at and put back. */
+  #takeOver(): void {
+    const message = this.#message;
+    this.#install();
+    if (message.readableLength > 0) {
+      const chunk = message.read() as Uint8Array | string | null;
+      if (chunk !== null) {
+        message.unshift(chunk);
+        this.#note(chunk, message.readableEncoding);
+      }
+    }
+    if (message.complete) this.#end('whole');
   }
 
   #install(): void {
     const message = this.#message;
+    message.removeListener('data', this.#look!);
+    this.#look = null;
+    if (message.complete) return;
     const push = message.push;
     message.push = (chunk: Uint8Array | string | null, encoding?: BufferEncoding): boolean => {
       if (this.#state === 'open') {
         if (chunk === null) this.#end('whole');
-        else this.#note(typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk);
+        else this.#note(chunk, encoding);
       }
       const wantsMore = push.call(message, chunk, encoding);
       // While someone waits for the whole, a full buffer must not stop the socket: the limit is ours.
@@ -77,17 +109,29 @@ export class BodyTap {
     };
   }
 
-  #note(chunk: Uint8Array): void {
-    this.#length += chunk.length;
-    if (this.#length > this.#limit) this.#end('too_large');
-    else this.#chunks.push(chunk);
+  #note(chunk: Uint8Array | string, encoding?: BufferEncoding | null): void {
+    const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding ?? 'utf8') : chunk;
+    this.#length += bytes.length;
+    if (this.#length > this.#limit) {
+      this.#end('too_large');
+    } else if (this.#first === null) {
+      this.#first = bytes;
+    } else {
+      this.#more ??= [];
+      this.#more.push(bytes);
+    }
   }
 
   #end(state: 'whole' | 'too_large' | 'gone'): void {
     if (this.#state !== 'open') return;
     this.#state = state;
-    if (state !== 'whole') this.#chunks = [];
+    if (state !== 'whole') this.#letGo();
     this.#wake?.();
+  }
+
+  #letGo(): void {
+    this.#first = null;
+    this.#more = null;
   }
 }
 

@@ -1,7 +1,8 @@
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
+import { PassThrough, type Readable } from 'node:stream';
 import express from 'express';
-import Fastify from 'fastify';
+import Fastify, { type FastifyContentTypeParser } from 'fastify';
 import { afterEach, expect, it } from 'vitest';
 import { idempotency as expressDoor } from '../../src/doors/express.ts';
 import { idempotency as fastifyDoor } from '../../src/doors/fastify.ts';
@@ -21,6 +22,11 @@ const options = () =>
     scopeFrom: () => 'ada',
     effect: { kind: 'external', onLapse: 'in_doubt' },
   }) as const;
+
+interface Begun {
+  readonly begun: number;
+  readonly rest: Readable;
+}
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -150,6 +156,85 @@ it('[H13] Fastify compares raw bytes, also of bodies that the handler reads itse
   await client.send({ key: 'two', body: '{"n":12345678901234567890}' });
   expect((await client.send({ key: 'two', body: '{"n":12345678901234567891}' })).status).toBe(422);
 });
+
+/** Each reads in its own way, and says how many bytes it was given. */
+const parsers: Record<string, FastifyContentTypeParser> = {
+  'collects chunks': (_request, payload, done) => {
+    let length = 0;
+    payload.on('data', (chunk: Buffer) => {
+      length += chunk.length;
+    });
+    payload.on('end', () => done(null, length));
+  },
+  'reads text': (_request, payload, done) => {
+    let text = '';
+    payload.setEncoding('utf8');
+    payload.on('data', (chunk: string) => {
+      text += chunk;
+    });
+    payload.on('end', () => done(null, Buffer.byteLength(text)));
+  },
+  'reads when there is something': (_request, payload, done) => {
+    let length = 0;
+    payload.on('readable', () => {
+      for (let chunk = payload.read(); chunk !== null; chunk = payload.read()) {
+        length += (chunk as Buffer).length;
+      }
+    });
+    payload.on('end', () => done(null, length));
+  },
+  'iterates, a little late': async (_request: unknown, payload: AsyncIterable<Buffer>) => {
+    await sleep(5);
+    let length = 0;
+    for await (const chunk of payload) length += chunk.length;
+    return length;
+  },
+  'pipes, and does not wait for the end': (_request, payload, done) => {
+    const through = new PassThrough();
+    payload.pipe(through);
+    done(null, through);
+  },
+  'begins to read, and leaves the rest to the handler': (_request, payload, done) => {
+    payload.once('data', (chunk: Buffer) => {
+      payload.pause();
+      done(null, { begun: chunk.length, rest: payload });
+    });
+  },
+};
+
+for (const [how, parser] of Object.entries(parsers)) {
+  it(`[H13] Fastify compares all bytes with a parser that ${how}, and takes none away`, async () => {
+    const app = Fastify();
+    closing.push(() => app.close());
+    await app.register(fastifyDoor, options());
+    app.addHook('onRequest', async () => {
+      await sleep(5);
+    });
+    app.addContentTypeParser('application/x-own', parser);
+    app.post('/orders', async ({ body }) => {
+      if (typeof body === 'number') return { length: body };
+      const { begun, rest } =
+        body instanceof PassThrough ? { begun: 0, rest: body } : (body as Begun);
+      let length = begun;
+      for await (const chunk of rest) length += (chunk as Buffer).length;
+      return { length };
+    });
+    const url = await app.listen({ port: 0, host: '127.0.0.1' });
+    const client = new DoorClient(url);
+    closing.push(() => client.close());
+    const headers = { 'content-type': 'application/x-own' };
+    for (const length of [1, 1_000, 70_000, 1_000_000]) {
+      const body = Buffer.alloc(length, 'a');
+      const key = `key-${length}`;
+      expect((await client.send({ key, body, headers })).json()).toEqual({ length });
+      expect((await client.send({ key, body, headers })).headers['idempotency-replayed']).toBe(
+        'true',
+      );
+      body[length - 1] = 98;
+      expect((await client.send({ key, body, headers })).status).toBe(422);
+    }
+  });
+}
 
 it('[H14] Fastify requests that are injected are protected too', async () => {
   const app = Fastify();
