@@ -11,6 +11,7 @@ import {
   inspectBody,
   NO_BYTES,
   type RequestBody,
+  skipRest,
   TextAnswer,
 } from '../http/index.ts';
 
@@ -52,6 +53,7 @@ export class FastifyExchange implements Exchange {
 
   #protect(body: RequestBody): Promise<void> {
     if (body === 'gone') return Promise.resolve();
+    if (body === 'too_large') skipRest(this.#admission.facts.request.raw, this.#reply!.raw);
     return this.#guard.protect(this.#admission, body, this).then(
       (instead) => {
         try {

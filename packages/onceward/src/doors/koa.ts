@@ -7,6 +7,7 @@ import {
   nodeKeyLines,
   type ParsedBody,
   pathOf,
+  skipRest,
 } from '../http/index.ts';
 import { KoaExchange, setAnswer } from './koa-exchange.ts';
 
@@ -41,6 +42,7 @@ export function idempotency(options: HttpOptions<ParameterizedContext>): Middlew
     if (admission.refusal !== null) return setAnswer(ctx, admission.refusal);
     const body = await bodyOf(ctx.req, ctx.request as ParsedBody, guard.settings.maxBodyBytes);
     if (body === 'gone') return;
+    if (body === 'too_large') skipRest(ctx.req, ctx.res);
     const exchange = new KoaExchange(ctx, guard.settings, next);
     await exchange.serve(() => guard.protect(admission, body, exchange));
   };

@@ -19,6 +19,7 @@ import {
   pathOf,
   type RouteOptions,
   sendAnswer,
+  skipRest,
 } from '../http/index.ts';
 
 export const ROUTE_OPTIONS = Symbol('onceward.route-options');
@@ -111,6 +112,7 @@ async function serve<Request extends NestRequest>(
     return;
   }
   const raw = 'raw' in response ? response.raw : response;
+  if (body === 'too_large') skipRest(rawOf(request), raw);
   const exchange = new NodeExchange(raw, guard.settings, (context) => {
     resolve(next.handle().pipe(catchError((error) => letGo(error, context))));
   });

@@ -12,7 +12,14 @@ export { headersOf, sendAnswer } from './node-answer.ts';
 export { NodeExchange } from './node-exchange.ts';
 export type { HttpEffect, HttpOptions, HttpSettings, Mode, RouteOptions } from './options.ts';
 export { PROBLEM_TYPE_PREFIX, PROBLEMS, type ProblemName, problemAnswer } from './problem.ts';
-export { BodyTap, bodyOf, keepRawBody, type ParsedBody, type RequestBody } from './request-body.ts';
+export {
+  BodyTap,
+  bodyOf,
+  keepRawBody,
+  type ParsedBody,
+  type RequestBody,
+  skipRest,
+} from './request-body.ts';
 export {
   type KeyLines,
   nodeKeyLines,

@@ -3,7 +3,7 @@ import type { Admission, HttpGuard } from './guard.ts';
 import type { IdempotencyContext } from './idempotency-context.ts';
 import { sendAnswer } from './node-answer.ts';
 import { NodeExchange } from './node-exchange.ts';
-import { bodyOf, type ParsedBody } from './request-body.ts';
+import { bodyOf, type ParsedBody, skipRest } from './request-body.ts';
 import { isWatched } from './response-watch.ts';
 
 /**
@@ -28,6 +28,7 @@ export async function serveNode<Request>(
   const read = bodyOf(request, request, guard.settings.maxBodyBytes);
   const body = read instanceof Promise ? await read : read;
   if (body === 'gone') return;
+  if (body === 'too_large') skipRest(request, response);
   const exchange = new NodeExchange(response, guard.settings, begin);
   try {
     exchange.finish(await guard.protect(admission, body, exchange));

@@ -1,12 +1,16 @@
 import { createServer } from 'node:http';
+import { connect as connectHttp2, constants } from 'node:http2';
 import { connect } from 'node:net';
 import { PassThrough, type Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import express from 'express';
 import Fastify, { type FastifyContentTypeParser } from 'fastify';
+import Koa from 'koa';
 import { afterEach, expect, it } from 'vitest';
 import { idempotency as expressDoor } from '../../src/doors/express.ts';
 import { idempotency as fastifyDoor } from '../../src/doors/fastify.ts';
 import { withIdempotency as withFetch } from '../../src/doors/fetch.ts';
+import { idempotency as koaDoor } from '../../src/doors/koa.ts';
 import { memoryStore } from '../../src/stores/memory/index.ts';
 import { DoorClient } from '../../src/testing/door-client.ts';
 import { listenOn } from '../../src/testing/door-listening.ts';
@@ -235,6 +239,172 @@ for (const [how, parser] of Object.entries(parsers)) {
     }
   });
 }
+
+/** Parsers that leave the stream in a state of their own. */
+const halfReaders: Record<string, FastifyContentTypeParser> = {
+  'lets it flow to nobody': (_request, payload, done) => {
+    payload.resume();
+    done(null);
+  },
+  'looks at the beginning and puts it back': (_request, payload, done) => {
+    payload.once('data', (chunk: Buffer) => {
+      payload.pause();
+      payload.unshift(chunk);
+      done(null);
+    });
+  },
+  'listens and pauses': (_request, payload, done) => {
+    payload.on('data', () => {});
+    payload.pause();
+    done(null);
+  },
+  'pipes to where nobody reads yet': (_request, payload, done) => {
+    payload.pipe(new PassThrough());
+    done(null);
+  },
+};
+
+for (const [how, parser] of Object.entries(halfReaders)) {
+  it(`[H13] Fastify tells bodies apart with a parser that ${how}`, async () => {
+    const app = Fastify();
+    closing.push(() => app.close());
+    await app.register(fastifyDoor, options());
+    app.addHook('onRequest', async () => {
+      await sleep(20);
+    });
+    app.addContentTypeParser('application/x-own', parser);
+    app.post('/orders', async () => ({ ok: true }));
+    const url = await app.listen({ port: 0, host: '127.0.0.1' });
+    const tail = 'y'.repeat(30_000);
+    const first = await sendChunked(url, ['to=ada&', 'amount=1', tail]);
+    const again = await sendChunked(url, ['to=ada&amount=1', tail]);
+    const other = await sendChunked(url, ['to=ada&', 'amount=9', tail]);
+    expect([first, again, other].map((reply) => reply.slice(9, 12))).toEqual(['200', '200', '422']);
+    expect(again).toContain('idempotency-replayed: true');
+  });
+}
+
+/** Under one key and on a connection of its own; the answer as it came. */
+async function sendChunked(url: string, chunks: readonly string[]): Promise<string> {
+  const head =
+    'POST /orders HTTP/1.1\r\nhost: x\r\nidempotency-key: one\r\nconnection: close\r\n' +
+    'content-type: application/x-own\r\ntransfer-encoding: chunked\r\n\r\n';
+  const body = chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`);
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  socket.setTimeout(5_000, () => socket.destroy(new Error('no answer')));
+  socket.write(`${head}${body.join('')}0\r\n\r\n`);
+  return text(socket);
+}
+
+it('[H13] what an earlier middleware pipes or decodes is seen once and stays as it was', async () => {
+  const ways: Record<string, (request: express.Request) => void> = {
+    pipes: (request) => void request.pipe(new PassThrough()),
+    decodes: (request) => void request.setEncoding('latin1'),
+  };
+  for (const [name, prepare] of Object.entries(ways)) {
+    const app = express();
+    const seen: string[] = [];
+    app.use(async (request, _response, next) => {
+      if (name === 'decodes') prepare(request);
+      await sleep(50);
+      if (name === 'pipes') {
+        request.on('data', (chunk: Buffer) => seen.push(chunk.toString('latin1')));
+        prepare(request);
+      }
+      next();
+    });
+    app.use(expressDoor(options()));
+    app.post('/orders', async (request, response) => {
+      if (name === 'decodes') for await (const chunk of request) seen.push(chunk as string);
+      response.json({});
+    });
+    const client = await clientOf(app);
+    const body = Buffer.alloc(40_000, Buffer.from('é', 'latin1'));
+    await client.send({ key: 'one', body });
+    expect(seen.join('').length).toBe(40_000);
+    expect(seen.join('')).toBe(body.toString('latin1'));
+  }
+});
+
+const refusers = {
+  Express: async () => {
+    const app = express();
+    app.use(expressDoor({ ...options(), maxBodyBytes: 1_000 }));
+    app.post('/orders', (_request, response) => void response.json({}));
+    const door = await listenOn(createServer(app));
+    closing.push(door.close);
+    return door.url;
+  },
+  Koa: async () => {
+    const app = new Koa();
+    app.use(koaDoor({ ...options(), maxBodyBytes: 1_000 }));
+    app.use((ctx) => {
+      ctx.body = {};
+    });
+    const serve = app.callback();
+    const server = createServer((request, response) => void serve(request, response));
+    const door = await listenOn(server);
+    closing.push(door.close);
+    return door.url;
+  },
+  Fastify: async () => {
+    const app = Fastify({ forceCloseConnections: true });
+    closing.push(() => app.close());
+    await app.register(fastifyDoor, { ...options(), maxBodyBytes: 1_000 });
+    app.addContentTypeParser('*', (_request, _payload, done) => done(null));
+    app.post('/orders', async () => ({}));
+    return app.listen({ port: 0, host: '127.0.0.1' });
+  },
+};
+
+for (const [name, listen] of Object.entries(refusers)) {
+  it(`${name}: after a body that was too long, the connection carries the next request`, async () => {
+    const socket = connect(Number(new URL(await listen()).port), '127.0.0.1');
+    closing.push(() => socket.destroy());
+    let answers = '';
+    socket.on('data', (chunk) => {
+      answers += String(chunk);
+    });
+    const head = (key: string, length: string) =>
+      `POST /orders HTTP/1.1\r\nhost: x\r\nidempotency-key: ${key}\r\ncontent-type: a/b\r\n${length}\r\n\r\n`;
+    socket.write(head('one', 'transfer-encoding: chunked'));
+    for (let i = 0; i < 20; i += 1) socket.write(`c350\r\n${'x'.repeat(50_000)}\r\n`);
+    socket.write(`0\r\n\r\n${head('two', 'content-length: 2')}hi`);
+    await expect
+      .poll(() => answers.match(/HTTP\/1\.1 \d+/g))
+      .toEqual(['HTTP/1.1 413', 'HTTP/1.1 200']);
+  });
+}
+
+it('[H13] a stream of HTTP/2 is compared whole, and runs nothing when it is reset in the middle', async () => {
+  const app = Fastify({ http2: true });
+  closing.push(() => app.close());
+  let runs = 0;
+  await app.register(fastifyDoor as never, options() as never);
+  app.addContentTypeParser('application/x-own', (_request, payload, done) => {
+    payload.read(0);
+    setTimeout(() => done(null), 80);
+  });
+  app.post('/orders', async () => ({ runs: ++runs }));
+  const url = await app.listen({ port: 0, host: '127.0.0.1' });
+  const session = connectHttp2(url);
+  closing.unshift(() => session.destroy());
+  const headers = { 'idempotency-key': 'one', 'content-type': 'application/x-own' };
+  const post = () => session.request({ ':method': 'POST', ':path': '/orders', ...headers });
+  const broken = post();
+  broken.on('error', () => {});
+  broken.write(Buffer.alloc(16_384));
+  await sleep(30);
+  broken.close(constants.NGHTTP2_CANCEL);
+  await sleep(200);
+  expect(runs).toBe(0);
+  const whole = post();
+  whole.end(Buffer.alloc(50_000));
+  expect(JSON.parse(await text(whole))).toEqual({ runs: 1 });
+  const other = post();
+  other.end(Buffer.alloc(50_001));
+  expect(JSON.parse(await text(other))).toMatchObject({ status: 422 });
+});
 
 it('[H14] Fastify requests that are injected are protected too', async () => {
   const app = Fastify();
