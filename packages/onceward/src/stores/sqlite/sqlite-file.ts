@@ -34,16 +34,12 @@ export class SqliteFile implements SqliteCalls {
   /** `ours`: the connection was opened for the store alone, and its settings are the store's to choose. */
   constructor(database: SqliteDatabase, ours: boolean) {
     this.#database = database;
-    if (ours) {
-      for (const pragma of ['journal_mode = wal', 'synchronous = full', 'fullfsync = on']) {
-        // Not as a statement: drivers differ in which of these return a row, and some refuse to be asked for none.
-        database.exec(`pragma ${pragma}`);
-      }
-    }
+    // SQLite does not wait for a lock while it changes its journal, whatever its patience otherwise.
+    if (ours) unlessBusy(() => setUp(database));
     this.#inTransaction(() => database.exec(SCHEMA));
-    checkSchema(database);
-    this.proof = proveDurability(database);
-    this.#table = new RecordTable(database);
+    unlessBusy(() => checkSchema(database));
+    this.proof = unlessBusy(() => proveDurability(database));
+    this.#table = unlessBusy(() => new RecordTable(database));
   }
 
   read(id: OperationId): StoredRecord | null {
@@ -92,6 +88,13 @@ export class SqliteFile implements SqliteCalls {
       throw this.#failure;
     }
     return result;
+  }
+}
+
+function setUp(database: SqliteDatabase): void {
+  for (const pragma of ['journal_mode = wal', 'synchronous = full', 'fullfsync = on']) {
+    // Not as a statement: drivers differ in which of these return a row, and some refuse to be asked for none.
+    database.exec(`pragma ${pragma}`);
   }
 }
 

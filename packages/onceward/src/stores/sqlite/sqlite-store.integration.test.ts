@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'libsql';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { RecordStore } from '../../engine/record-store.ts';
@@ -105,4 +106,18 @@ describe('sqlite promises only what its settings prove', () => {
     expect(store.traits.durability).toBe('machine');
     await store.close();
   });
+});
+
+it('opens a new file as soon as another process lets go of it', async () => {
+  const path = newFile();
+  const holder = new Database(path);
+  holder.exec('begin exclusive');
+  const opening = openSqliteStore({ path, driver: 'libsql', timeoutMs: 15_000 });
+  const early = await Promise.race([opening.then(() => 'opened'), sleep(500)]);
+  expect(early).toBeUndefined();
+  holder.exec('create table other (n); commit');
+  const store = await opening;
+  expect(store.traits.durability).toBe('machine');
+  await store.close();
+  holder.close();
 });
