@@ -371,7 +371,7 @@ for (const [name, listen] of Object.entries(refusers)) {
     for (let i = 0; i < 20; i += 1) socket.write(`c350\r\n${'x'.repeat(50_000)}\r\n`);
     socket.write(`0\r\n\r\n${head('two', 'content-length: 2')}hi`);
     await expect
-      .poll(() => answers.match(/HTTP\/1\.1 \d+/g))
+      .poll(() => answers.match(/HTTP\/1\.1 \d+/g), { timeout: 10_000 })
       .toEqual(['HTTP/1.1 413', 'HTTP/1.1 200']);
   });
 }

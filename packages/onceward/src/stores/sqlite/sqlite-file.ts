@@ -109,7 +109,8 @@ function unlessBusy<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    if (isBusy(error)) throw new SqliteBusy();
+    // What we say ourselves may name a column that is called "locked".
+    if (!(error instanceof StoreError) && isBusy(error)) throw new SqliteBusy();
     throw failed(error, 'no');
   }
 }

@@ -108,6 +108,16 @@ describe('sqlite promises only what its settings prove', () => {
   });
 });
 
+it('refuses a table with a column more at once, whatever it is called', async () => {
+  const path = newFile();
+  await (await openSqliteStore({ path, driver: 'libsql' })).close();
+  const other = new Database(path);
+  other.exec('alter table onceward_records add column locked_at');
+  other.close();
+  const refusal = openSqliteStore({ path, driver: 'libsql' });
+  await expect(refusal).rejects.toMatchObject({ code: 'ONCE_STORE_VERSION' });
+});
+
 it('opens a new file as soon as another process lets go of it', async () => {
   const path = newFile();
   const holder = new Database(path);
