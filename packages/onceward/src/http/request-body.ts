@@ -8,6 +8,22 @@ export type RequestBody =
   /** The client hung up before it had sent everything. */
   | 'gone';
 
+type Chunk = Uint8Array | string;
+
+const TAP = Symbol('onceward.tap');
+
+interface Tapped extends IncomingMessage {
+  [TAP]?: BodyTap;
+}
+
+/**
+ * One function for all messages. Where each had its own, messages outlived their requests in the collector's eyes: it
+ * moved half a kilobyte of each to where it seldom looks, five times what it moves now.
+ */
+function pushTapped(this: Tapped, chunk: Chunk | null, encoding?: BufferEncoding): boolean {
+  return this[TAP]!.push(chunk, encoding);
+}
+
 /**
  * Sees the bytes of a request without consuming them: every chunk is noted as Node pushes it into the stream, and
  * whoever reads the stream, before or after, finds all of it. Install it before the first asynchronous step where
@@ -20,6 +36,7 @@ export class BodyTap {
   #length = 0;
   #state: 'open' | 'whole' | 'too_large' | 'gone' = 'open';
   #wake: (() => void) | null = null;
+  #push: IncomingMessage['push'] | null = null;
 
   constructor(message: IncomingMessage, limit: number) {
     this.#message = message;
@@ -64,7 +81,7 @@ export class BodyTap {
     // A stream that flows gives one chunk at a time, and what is put back to whoever listens.
     const isFlowing = message.readableFlowing === true;
     if (isFlowing) message.pause();
-    const chunk = message.read() as Uint8Array | string | null;
+    const chunk = message.read() as Chunk | null;
     if (chunk !== null) {
       const encoding = message.readableEncoding ?? undefined;
       message.unshift(chunk, encoding);
@@ -76,20 +93,29 @@ export class BodyTap {
   }
 
   #install(): void {
-    const message = this.#message;
-    const push = message.push;
-    message.push = (chunk: Uint8Array | string | null, encoding?: BufferEncoding): boolean => {
-      if (this.#state === 'open') {
-        if (chunk === null) this.#end('whole');
-        else this.#note(chunk, encoding);
-      }
-      const wantsMore = push.call(message, chunk, encoding);
-      // While someone waits for the whole, a full buffer must not stop the socket: the limit is ours.
-      return wantsMore || (this.#state === 'open' && this.#wake !== null);
-    };
+    const message: Tapped = this.#message;
+    const { push } = message;
+    this.#push = push;
+    if (message[TAP] === undefined) {
+      message[TAP] = this;
+      message.push = pushTapped;
+    } else {
+      message.push = (chunk, encoding) => this.push(chunk, encoding);
+    }
   }
 
-  #note(chunk: Uint8Array | string, encoding?: BufferEncoding): void {
+  /** In place of the message's own `push`. */
+  push(chunk: Chunk | null, encoding?: BufferEncoding): boolean {
+    if (this.#state === 'open') {
+      if (chunk === null) this.#end('whole');
+      else this.#note(chunk, encoding);
+    }
+    const wantsMore = this.#push!.call(this.#message, chunk, encoding);
+    // While someone waits for the whole, a full buffer must not stop the socket: the limit is ours.
+    return wantsMore || (this.#state === 'open' && this.#wake !== null);
+  }
+
+  #note(chunk: Chunk, encoding?: BufferEncoding): void {
     const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk;
     this.#length += bytes.length;
     if (this.#length > this.#limit) this.#end('too_large');
