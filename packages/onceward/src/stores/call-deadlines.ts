@@ -20,7 +20,7 @@ export interface TimedCall {
 export class CallDeadlines {
   readonly #timeoutMs: DurationMs;
   readonly #onLate: () => void;
-  #calls: TimedCall[] = [];
+  #calls: (TimedCall | null)[] = [];
   #first = 0;
   #timer: NodeJS.Timeout | null = null;
 
@@ -73,16 +73,19 @@ export class CallDeadlines {
     return false;
   }
 
+  /** What has ended in order is let go of at once: it holds an answer, or a whole request. */
   #close(call: TimedCall): void {
     call.isOpen = false;
-    while (this.#first < this.#calls.length && this.#calls[this.#first]?.isOpen === false) {
+    const calls = this.#calls;
+    while (this.#first < calls.length && calls[this.#first]?.isOpen === false) {
+      calls[this.#first] = null;
       this.#first += 1;
     }
-    if (this.#first === this.#calls.length) {
-      this.#calls = [];
+    if (this.#first === calls.length) {
+      calls.length = 0;
       this.#first = 0;
     } else if (this.#first >= 1_024) {
-      this.#calls.splice(0, this.#first);
+      calls.splice(0, this.#first);
       this.#first = 0;
     }
   }
@@ -96,12 +99,12 @@ export class CallDeadlines {
     this.#timer = null;
     const now = performance.now();
     let head = this.#calls[this.#first];
-    while (head !== undefined && head.endsAt <= now) {
+    while (head != null && head.endsAt <= now) {
       this.#close(head);
       head.expire();
       head = this.#calls[this.#first];
     }
-    if (head !== undefined) this.#arm(Math.max(1, head.endsAt - now));
+    if (head != null) this.#arm(Math.max(1, head.endsAt - now));
   }
 }
 
