@@ -92,8 +92,9 @@ export class SwapBatches {
     this.#options.run(keys, packSwaps(swaps)).then(
       (replies) => {
         const now = performance.now();
+        const each = Array.isArray(replies) ? (replies as Reply[]) : null;
         for (let at = 0; at < batch.length; at += 1) {
-          this.#settle(batch[at]!, (replies as Reply[])[at] ?? null, now);
+          this.#settle(batch[at]!, each === null ? replies : (each[at] ?? null), now);
         }
       },
       (error: unknown) => {
