@@ -154,6 +154,11 @@ export class Engine {
     }
   }
 
+  /** Fails when the store does not answer. */
+  async ping(): Promise<void> {
+    await callStore(this.#parts, 'read', BOUND, () => this.#parts.store.read(NOBODY));
+  }
+
   count(): Promise<StoreCount> {
     return callStore(this.#parts, 'read', BOUND, () => this.#parts.store.count());
   }
@@ -207,6 +212,8 @@ export class Engine {
 }
 
 const BOUND = { storeTimeoutMs: 5 * SECOND };
+
+const NOBODY: OperationId = { scope: 'onceward', key: 'ping' };
 
 function checkWork(work: Work | DoneWork, policy: Policy): void {
   checkId(work.id);

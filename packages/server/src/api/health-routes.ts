@@ -53,7 +53,7 @@ export function healthRoutes(api: Api, program: Program, isClosing: () => boolea
     },
     async () => {
       if (isClosing()) throw new Problem('closing', 'the server is finishing what it has begun');
-      await engine.count();
+      await engine.ping();
       if (program.ledger?.failure !== undefined) {
         throw new Problem('store-unavailable', 'the ledger has stopped; restart the server');
       }

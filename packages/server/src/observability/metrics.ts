@@ -89,8 +89,15 @@ function watchMemory(make: Instruments, registry: Registry, engine: Engine): voi
   });
 }
 
-/** Three gauges and one question to the store: all of them are collected at the same time. */
 function watchStore(make: Instruments, engine: Engine): void {
+  make.gauge('store_up', 'Whether the store answered when this was scraped.', [], async (self) => {
+    const isUp = await engine.ping().then(
+      () => 1,
+      () => 0,
+    );
+    self.set(isUp);
+  });
+  // Two gauges and one question to the store: both are collected at the same time.
   let asked: Promise<StoreCount | null> | null = null;
   const ask = () => {
     asked ??= engine.count().then(
@@ -105,9 +112,6 @@ function watchStore(make: Instruments, engine: Engine): void {
     );
     return asked;
   };
-  make.gauge('store_up', 'Whether the store answered when this was scraped.', [], async (self) => {
-    self.set((await ask()) === null ? 0 : 1);
-  });
   const doubtful = 'Operations of which nobody knows whether they happened.';
   make.gauge('in_doubt', doubtful, [], async (self) => {
     const count = await ask();
