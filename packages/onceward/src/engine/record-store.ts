@@ -45,6 +45,13 @@ export interface RecordStore {
    */
   forgetDue?(now: EpochMs, limit: number): Promise<number>;
 
+  /**
+   * A share of the claims that are due, for a store that finds them only by looking at all records: calls one after
+   * the other come by each. Settled ones are given too, unless the store forgets them itself or by `forgetDue`. Absent:
+   * `scan` looks at little else than what is due.
+   */
+  scanDue?(now: EpochMs, limit: number): AsyncIterable<ScannedRecord>;
+
   /** Settles when the record has changed since `seen`, or may have. Absent or early: the waiter polls. */
   changed?(id: OperationId, seen: Revision, signal: AbortSignal): Promise<void>;
 

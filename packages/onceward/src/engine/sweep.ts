@@ -7,7 +7,7 @@ import {
   swapRecord,
   understand,
 } from './parts.ts';
-import type { ScannedRecord, ScanQuery } from './record-store.ts';
+import type { ScannedRecord } from './record-store.ts';
 import { doubtRecord, fenceOf } from './transitions.ts';
 import { type DurationMs, SECOND } from './units.ts';
 import type { Timer } from './world.ts';
@@ -31,31 +31,51 @@ const BOUND = { storeTimeoutMs: 10 * SECOND };
 
 /** One bounded pass over what is due. */
 export async function sweep(parts: EngineParts, batch: number): Promise<SweepResult> {
-  const lapsed = await sweepClaims(parts, batch);
-  const settled = await forgetSettled(parts, batch);
+  const { store } = parts;
+  const now = parts.world.now();
+  const tally = { claims: 0, settled: 0, doubted: 0 };
+  const claims = { states: ['pending'], dueBefore: now, limit: batch } as const;
+  await sweepFound(parts, store.scanDue?.(now, batch) ?? store.scan(claims), tally);
+  if (store.forgetDue !== undefined || store.scanDue === undefined) {
+    tally.settled += await forgetSettled(parts, batch);
+  }
   const result = {
-    forgotten: lapsed.forgotten + settled,
-    doubted: lapsed.doubted,
+    forgotten: tally.claims + tally.settled,
+    doubted: tally.doubted,
     // Counting reads records, and is worth it only where a full batch says that some may be left.
-    stale: settled < batch ? 0 : await countStale(parts),
+    stale: tally.settled < batch ? 0 : await countStale(parts),
   };
   parts.observe({ type: 'swept', forgotten: result.forgotten, stale: result.stale });
   return result;
 }
 
-async function sweepClaims(
+interface Tally {
+  /** Forgotten. */
+  claims: number;
+  settled: number;
+  doubted: number;
+}
+
+async function sweepFound(
   parts: EngineParts,
-  batch: number,
-): Promise<{ forgotten: number; doubted: number }> {
-  let forgotten = 0;
-  let doubted = 0;
-  const query = { states: ['pending'], dueBefore: parts.world.now(), limit: batch } as const;
-  for await (const found of boundedScan(parts, query)) {
+  records: AsyncIterable<ScannedRecord>,
+  tally: Tally,
+): Promise<void> {
+  for await (const found of bounded(parts, records)) {
+    if (found.state === 'committed' || found.state === 'rejected') {
+      if (await forgetIfDue(parts, found)) tally.settled += 1;
+      continue;
+    }
     const done = await sweepClaim(parts, found);
-    if (done === 'forgotten') forgotten += 1;
-    if (done === 'doubted') doubted += 1;
+    if (done === 'forgotten') tally.claims += 1;
+    if (done === 'doubted') tally.doubted += 1;
   }
-  return { forgotten, doubted };
+}
+
+/** Retention goes by another clock than what was asked for. */
+async function forgetIfDue(parts: EngineParts, found: ScannedRecord): Promise<boolean> {
+  if (found.dueAt === null || found.dueAt > retentionNow(parts)) return false;
+  return swap(parts, found, null);
 }
 
 async function sweepClaim(
@@ -86,7 +106,7 @@ export async function sweepOrphans(parts: EngineParts): Promise<number> {
   if (parts.store.traits.firstRevisionOfLife === null) return 0;
   let doubted = 0;
   const query = { states: ['pending'], limit: Number.MAX_SAFE_INTEGER } as const;
-  for await (const found of boundedScan(parts, query)) {
+  for await (const found of bounded(parts, parts.store.scan(query))) {
     if ((await sweepClaim(parts, found)) === 'doubted') doubted += 1;
   }
   return doubted;
@@ -100,7 +120,7 @@ async function forgetSettled(parts: EngineParts, batch: number): Promise<number>
   }
   let forgotten = 0;
   const query = { states: ['committed', 'rejected'], dueBefore: now, limit: batch } as const;
-  for await (const found of boundedScan(parts, query)) {
+  for await (const found of bounded(parts, store.scan(query))) {
     if (await swap(parts, found, null)) forgotten += 1;
   }
   return forgotten;
@@ -116,13 +136,16 @@ async function countStale(parts: EngineParts): Promise<number> {
     dueBefore: retentionNow(parts),
     limit: STALE_COUNTED_AT_MOST,
   } as const;
-  for await (const _ of boundedScan(parts, query)) stale += 1;
+  for await (const _ of bounded(parts, parts.store.scan(query))) stale += 1;
   return stale;
 }
 
 /** A store that falls silent in the midst of a scan must not silence the sweeper for good. */
-async function* boundedScan(parts: EngineParts, query: ScanQuery): AsyncIterable<ScannedRecord> {
-  const records = parts.store.scan(query)[Symbol.asyncIterator]();
+async function* bounded(
+  parts: EngineParts,
+  scan: AsyncIterable<ScannedRecord>,
+): AsyncIterable<ScannedRecord> {
+  const records = scan[Symbol.asyncIterator]();
   for (;;) {
     const next = await callStore(parts, 'sweep', BOUND, () => records.next());
     if (next.done === true) return;

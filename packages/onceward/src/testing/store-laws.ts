@@ -5,7 +5,7 @@ import { MIB } from '../engine/units.ts';
 import { checkConcurrentHistories, checkSequentialHistories } from './store-histories.ts';
 import { DoesNotConcern, type Law, type OpenedStore } from './store-law.ts';
 import { closedRefuses, revisionsRise, survivesKill, survivesReopen } from './store-lives.ts';
-import { collect, ID, NOW, record, textAt, win } from './store-probe.ts';
+import { collect, collectFrom, ID, NOW, record, textAt, win } from './store-probe.ts';
 
 /** Every law that a store obeys, by the name under which an adapter may skip it. */
 export const STORE_LAWS = {
@@ -46,6 +46,11 @@ export const STORE_LAWS = {
   'forget-due': {
     title: '[E11] forgetDue takes settled records that are due, up to the limit',
     check: forgetDue,
+  },
+  'scan-due': {
+    title:
+      '[E11] scanDue comes by every claim that is due, a few at each call, and by nothing else',
+    check: scanDue,
   },
   'insert-all': {
     title: '[E1] insertAll stores all records or none, and of many with one id in common one wins',
@@ -277,6 +282,34 @@ async function forgetDue({ store }: OpenedStore): Promise<void> {
   expect(await store.forgetDue(NOW, 100)).toBe(0);
   expect(await collect(store, { limit: 100, scope: 'due' })).toEqual([]);
   expect(await collect(store, { limit: 100, scope: 'kept' })).toHaveLength(4);
+}
+
+async function scanDue({ store }: OpenedStore): Promise<void> {
+  if (!store.scanDue) throw new DoesNotConcern('the store finds what is due by a scan');
+  const due = Array.from({ length: 9 }, (_, at) => `${at}`);
+  for (const key of due) await win(store.swap({ scope: 'due', key }, null, record('x')));
+  const kept = [
+    record('x', { dueAt: NOW + 1 }),
+    record('x', { dueAt: null }),
+    record('x', { state: 'in_doubt' }),
+    record('x', { state: 'committed', dueAt: NOW + 1 }),
+  ];
+  for (const [at, next] of kept.entries()) {
+    await win(store.swap({ scope: 'kept', key: `${at}` }, null, next));
+  }
+  expect(await collectFrom(store.scanDue(NOW - 1, 100))).toEqual([]);
+  const found = new Set<string>();
+  for (let call = 0; call < 50 && found.size < due.length; call += 1) {
+    const share = await collectFrom(store.scanDue(NOW, 2));
+    expect(share.length).toBeLessThanOrEqual(2);
+    for (const { id, revision } of share) {
+      expect(id.scope).toBe('due');
+      found.add(id.key);
+      await win(store.swap(id, revision, null));
+    }
+  }
+  expect([...found].sort()).toEqual(due);
+  expect(await collectFrom(store.scanDue(NOW, 100))).toEqual([]);
 }
 
 async function insertAll({ store, reopen }: OpenedStore): Promise<void> {

@@ -27,8 +27,12 @@ export async function textAt(store: RecordStore, id: OperationId): Promise<strin
   return stored && new TextDecoder().decode(stored.bytes);
 }
 
-export async function collect(store: RecordStore, query: ScanQuery): Promise<ScannedRecord[]> {
+export function collect(store: RecordStore, query: ScanQuery): Promise<ScannedRecord[]> {
+  return collectFrom(store.scan(query));
+}
+
+export async function collectFrom(scan: AsyncIterable<ScannedRecord>): Promise<ScannedRecord[]> {
   const found: ScannedRecord[] = [];
-  for await (const one of store.scan(query)) found.push(one);
+  for await (const one of scan) found.push(one);
   return found;
 }

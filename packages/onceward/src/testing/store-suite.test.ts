@@ -98,6 +98,22 @@ const FAULTY: Readonly<Record<string, { readonly law: StoreLaw; readonly change:
       },
     }),
   },
+  'looks for claims in one place only': {
+    law: 'scan-due',
+    change: (inner) => ({
+      scanDue: (dueBefore) => inner.scan({ scope: 'due', dueBefore, limit: 0 }),
+    }),
+  },
+  'gives claims that are not due': {
+    law: 'scan-due',
+    change: (inner) => ({ scanDue: (_now, limit) => inner.scan({ states: ['pending'], limit }) }),
+  },
+  'gives more claims than were asked for': {
+    law: 'scan-due',
+    change: (inner) => ({
+      scanDue: (dueBefore) => inner.scan({ states: ['pending'], dueBefore, limit: 100 }),
+    }),
+  },
   'scans without a filter': {
     law: 'scan-filters',
     change: (inner) => ({ scan: ({ limit }) => inner.scan({ limit }) }),

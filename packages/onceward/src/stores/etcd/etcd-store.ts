@@ -9,9 +9,10 @@ import type {
   StoreTraits,
   SwapResult,
 } from '../../engine/record-store.ts';
-import { KIB } from '../../engine/units.ts';
+import { type EpochMs, KIB } from '../../engine/units.ts';
 import type { Durability, StoreFinding } from '../durability.ts';
 import { assertFits } from '../record-size.ts';
+import { Rounds } from '../rounds.ts';
 import { requireStorable } from '../storable-id.ts';
 import type { EtcdLink } from './etcd-link.ts';
 import {
@@ -29,6 +30,8 @@ import { encodeValue, keyOf, rangeOf, scannedIn, storedIn } from './stored-value
 /** etcd keeps every key and value in memory and sends them all to a member that joins. */
 const MAX_RECORD_BYTES = 64 * KIB;
 const PAGE = 500;
+/** Records that one pass of a sweeper looks at. They come with their bytes. */
+const SWEPT_AT_ONCE = 10_000;
 
 const RANGE = '/etcdserverpb.KV/Range';
 const TXN = '/etcdserverpb.KV/Txn';
@@ -48,6 +51,7 @@ export class EtcdStore implements RecordStore {
   readonly findings: readonly StoreFinding[];
   readonly #link: EtcdLink;
   readonly #prefix: string;
+  readonly #rounds: Rounds<readonly ScannedRecord[]>;
 
   constructor(parts: EtcdStoreParts) {
     this.traits = {
@@ -59,6 +63,8 @@ export class EtcdStore implements RecordStore {
     this.findings = parts.findings;
     this.#link = parts.link;
     this.#prefix = parts.prefix;
+    const begin = () => this.#pages(undefined);
+    this.#rounds = new Rounds(begin, (page) => page.length, SWEPT_AT_ONCE);
   }
 
   async read(id: OperationId): Promise<StoredRecord | null> {
@@ -87,10 +93,21 @@ export class EtcdStore implements RecordStore {
     for await (const record of this.#records(query.scope)) {
       if (given >= query.limit) return;
       if (query.states !== undefined && !query.states.includes(record.state)) continue;
-      const due = query.dueBefore;
-      if (due !== undefined && (record.dueAt === null || record.dueAt > due)) continue;
+      if (query.dueBefore !== undefined && !isDue(record, query.dueBefore)) continue;
       given += 1;
       yield record;
+    }
+  }
+
+  async *scanDue(now: EpochMs, limit: number): AsyncGenerator<ScannedRecord> {
+    let given = 0;
+    for await (const page of this.#rounds.nextShare()) {
+      for (const record of page) {
+        if (record.state === 'in_doubt' || !isDue(record, now)) continue;
+        given += 1;
+        yield record;
+        if (given >= limit) return;
+      }
     }
   }
 
@@ -116,11 +133,15 @@ export class EtcdStore implements RecordStore {
   }
 
   async *#records(scope: string | undefined): AsyncGenerator<ScannedRecord> {
+    for await (const page of this.#pages(scope)) yield* page;
+  }
+
+  async *#pages(scope: string | undefined): AsyncGenerator<readonly ScannedRecord[]> {
     const [first, end] = rangeOf(this.#prefix, scope);
     let from = first;
     for (;;) {
       const page = rangeResult(await this.#link.call(RANGE, rangeRequest(from, end, PAGE)));
-      for (const pair of page.found) yield scannedIn(this.#prefix, pair);
+      yield page.found.map((pair) => scannedIn(this.#prefix, pair));
       const last = page.found.at(-1);
       if (!page.more || last === undefined) return;
       from = Buffer.concat([last.key, Buffer.of(0)]);
@@ -133,4 +154,8 @@ export class EtcdStore implements RecordStore {
     // Deleting what is not there changes nothing, and what changes nothing gets no revision.
     return putRequest(Buffer.from(`!${this.#prefix}`), new Uint8Array(0));
   }
+}
+
+function isDue({ dueAt }: ScannedRecord, now: EpochMs): boolean {
+  return dueAt !== null && dueAt <= now;
 }

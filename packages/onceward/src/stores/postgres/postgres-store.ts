@@ -86,7 +86,6 @@ export class PostgresStore implements TransactionalStore<PgClient> {
   /** Not where a pooler is known, or found out, to hand a name to a connection that has never heard it. */
   #statement: string | null;
   readonly #deadlines: CallDeadlines;
-  readonly #sweep = new Sweep();
   readonly #waiters = new Waiters();
   readonly #listener: ChangeListener | null;
 
@@ -185,7 +184,11 @@ export class PostgresStore implements TransactionalStore<PgClient> {
   }
 
   forgetDue(now: EpochMs, limit: number): Promise<number> {
-    return this.#sweep.forgetDue(this.#runAside, now, limit);
+    return this.#sweep.forgetDue(now, limit);
+  }
+
+  scanDue(now: EpochMs, limit: number): AsyncIterable<ScannedRecord> {
+    return this.#sweep.claimsDue(now, limit);
   }
 
   /**
@@ -243,6 +246,7 @@ export class PostgresStore implements TransactionalStore<PgClient> {
     return turn;
   };
   #aside: Promise<unknown> = Promise.resolve();
+  readonly #sweep = new Sweep(this.#runAside);
 }
 
 async function swapBatch(

@@ -7,8 +7,10 @@ export type RunQuery = <Row>(text: string, values: unknown[]) => Promise<readonl
 
 /** Pages of the table that one statement looks at: 4 MiB, a few milliseconds. */
 const STEP = 512;
-/** How far one call of the sweeper goes: 256 MiB of table. */
+/** How far one call of the sweeper goes to forget: 256 MiB of table. */
 const LONGEST_SWEEP = 32_768;
+/** And to find claims, of which there are few that nobody asks for again: 64 MiB. */
+const LONGEST_SEARCH = 8_192;
 
 const PAGES = `select (pg_relation_size('onceward.records') / current_setting('block_size')::int)::int as pages`;
 
@@ -39,26 +41,35 @@ interface ScanRow extends RecordRow {
 
 export async function* scanRecords(run: RunQuery, query: ScanQuery): AsyncGenerator<ScannedRecord> {
   if (query.limit <= 0) return;
-  const states = query.states?.map((state) => STATE_NUMBERS[state]) ?? null;
   // A row that is updated while we read may turn up again on a later page.
   const given = new Set<string>();
   const pages = await readPages(run);
   for (let page = 0; page < pages; page += STEP) {
-    const filters = [states, query.scope ?? null, query.dueBefore ?? null];
-    for (const row of await run<ScanRow>(SCAN, [...range(page), ...filters])) {
-      const name = `${row.scope.length}:${row.scope}${row.key}`;
+    for (const record of await scanStep(run, page, query)) {
+      const name = `${record.id.scope.length}:${record.id.scope}${record.id.key}`;
       if (given.has(name)) continue;
       given.add(name);
-      yield {
-        id: { scope: row.scope, key: row.key },
-        revision: Number(row.revision),
-        bytes: row.bytes,
-        state: stateOf(row.state),
-        dueAt: row.due_at === null ? null : Number(row.due_at),
-      };
+      yield record;
       if (given.size >= query.limit) return;
     }
   }
+}
+
+async function scanStep(
+  run: RunQuery,
+  page: number,
+  query: Omit<ScanQuery, 'limit'>,
+): Promise<ScannedRecord[]> {
+  const states = query.states?.map((state) => STATE_NUMBERS[state]) ?? null;
+  const filters = [states, query.scope ?? null, query.dueBefore ?? null];
+  const rows = await run<ScanRow>(SCAN, [...range(page), ...filters]);
+  return rows.map((row) => ({
+    id: { scope: row.scope, key: row.key },
+    revision: Number(row.revision),
+    bytes: row.bytes,
+    state: stateOf(row.state),
+    dueAt: row.due_at === null ? null : Number(row.due_at),
+  }));
 }
 
 export async function countRecords(run: RunQuery): Promise<StoreCount> {
@@ -76,25 +87,50 @@ export async function countRecords(run: RunQuery): Promise<StoreCount> {
 
 /** Goes round the table, a stretch at each call, so that a large one is swept without ever being read at once. */
 export class Sweep {
-  #page = 0;
+  readonly #run: RunQuery;
+  #forgetFrom = 0;
+  #searchFrom = 0;
 
-  async forgetDue(run: RunQuery, now: EpochMs, limit: number): Promise<number> {
-    const pages = await readPages(run);
+  constructor(run: RunQuery) {
+    this.#run = run;
+  }
+
+  async forgetDue(now: EpochMs, limit: number): Promise<number> {
+    const pages = await readPages(this.#run);
     const stretch = Math.min(pages, LONGEST_SWEEP);
     let forgotten = 0;
     for (let read = 0; read < stretch; read += STEP) {
-      if (this.#page >= pages) this.#page = 0;
-      const [row] = await run<{ forgotten: number }>(FORGET, [
-        ...range(this.#page),
+      if (this.#forgetFrom >= pages) this.#forgetFrom = 0;
+      const [row] = await this.#run<{ forgotten: number }>(FORGET, [
+        ...range(this.#forgetFrom),
         now,
         limit - forgotten,
       ]);
       forgotten += row?.forgotten ?? 0;
       if (forgotten >= limit) return forgotten;
-      this.#page += STEP;
+      this.#forgetFrom += STEP;
     }
-    await run('delete from onceward.waiting where until < now()', []);
+    await this.#run('delete from onceward.waiting where until < now()', []);
     return forgotten;
+  }
+
+  async *claimsDue(now: EpochMs, limit: number): AsyncGenerator<ScannedRecord> {
+    const pages = await readPages(this.#run);
+    const stretch = Math.min(pages, LONGEST_SEARCH);
+    let given = 0;
+    for (let read = 0; read < stretch; read += STEP) {
+      if (this.#searchFrom >= pages) this.#searchFrom = 0;
+      const page = this.#searchFrom;
+      this.#searchFrom += STEP;
+      for (const claim of await scanStep(this.#run, page, {
+        states: ['pending'],
+        dueBefore: now,
+      })) {
+        yield claim;
+        given += 1;
+        if (given >= limit) return;
+      }
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 import type { RecordState } from '../../engine/record.ts';
 import type { ScannedRecord, ScanQuery, StoreCount } from '../../engine/record-store.ts';
+import { HEADS } from './heads.lua.ts';
 import type { Reply } from './redis-driver.ts';
 import type { RedisLink } from './redis-link.ts';
 import type { RedisServers } from './redis-servers.ts';
@@ -18,9 +19,18 @@ export async function* scanRecords(
   query: ScanQuery,
 ): AsyncGenerator<ScannedRecord> {
   if (query.limit <= 0) return;
+  yield* recordsIn(scanHeads(servers, prefix, query.scope), prefix, query);
+}
+
+/** The records of these pages that the query asks for. */
+export async function* recordsIn(
+  pages: AsyncIterable<Page>,
+  prefix: string,
+  query: ScanQuery,
+): AsyncGenerator<ScannedRecord> {
   // SCAN may show a key twice while the table grows.
   const given = new Set<string>();
-  for await (const [link, heads] of scanHeads(servers, prefix, query.scope)) {
+  for await (const [link, heads] of pages) {
     const wanted = heads.filter(([key, head]) => !given.has(key) && fits(head, query));
     const values = await Promise.all(wanted.map(([key]) => link.call('GET', key)));
     for (const [at, reply] of values.entries()) {
@@ -49,23 +59,43 @@ export async function countRecords(servers: RedisServers, prefix: string): Promi
   return counts;
 }
 
-/** Keys with what stands before their bytes, server by server and page by page. */
-async function* scanHeads(
+/** A part of the keyspace: where it is, and its keys with what stands before their bytes. */
+export type Page = readonly [link: RedisLink, heads: readonly Head[]];
+
+type Head = readonly [key: string, head: StoredValue];
+
+/** Server by server and page by page. */
+export async function* scanHeads(
   servers: RedisServers,
   prefix: string,
   scope: string | undefined,
-): AsyncGenerator<[link: RedisLink, heads: Head[]]> {
+): AsyncGenerator<Page> {
   for (const link of await servers.masters()) {
-    for await (const heads of scanHeadsOf(link, prefix, scope)) yield [link, heads];
+    const read = servers.clustered ? readEachHead : readHeads;
+    for await (const heads of scanHeadsOf(link, prefix, scope, read)) yield [link, heads];
   }
 }
 
-type Head = [key: string, head: StoredValue];
+type ReadHeads = (link: RedisLink, keys: readonly string[]) => Promise<readonly Reply[]>;
+
+/** A command for each would cost this process more than all the rest of a scan. */
+async function readHeads(link: RedisLink, keys: readonly string[]): Promise<readonly Reply[]> {
+  if (keys.length === 0) return [];
+  const last = String(HEAD_BYTES - 1);
+  return (await link.call('EVAL', HEADS, String(keys.length), ...keys, last)) as Reply[];
+}
+
+/** Keys of a cluster cannot travel together, even where they live together. */
+function readEachHead(link: RedisLink, keys: readonly string[]): Promise<readonly Reply[]> {
+  const last = String(HEAD_BYTES - 1);
+  return Promise.all(keys.map((key) => link.call('GETRANGE', key, '0', last)));
+}
 
 async function* scanHeadsOf(
   link: RedisLink,
   prefix: string,
   scope: string | undefined,
+  readAll: ReadHeads,
 ): AsyncGenerator<Head[]> {
   const pattern = patternOf(prefix, scope);
   let cursor = '0';
@@ -73,8 +103,7 @@ async function* scanHeadsOf(
     const page = (await link.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', PAGE)) as Reply[];
     cursor = String(page[0]);
     const keys = (page[1] as Reply[]).map(String);
-    const last = String(HEAD_BYTES - 1);
-    const heads = await Promise.all(keys.map((key) => link.call('GETRANGE', key, '0', last)));
+    const heads = await readAll(link, keys);
     // A key that left between the two commands has an empty head.
     yield heads.flatMap((head, at) =>
       Buffer.isBuffer(head) && head.length > 0

@@ -11,15 +11,16 @@ import type {
   StoreTraits,
   SwapResult,
 } from '../../engine/record-store.ts';
-import { type DurationMs, MIB, MINUTE } from '../../engine/units.ts';
+import { type DurationMs, type EpochMs, MIB, MINUTE } from '../../engine/units.ts';
 import type { StoreFinding } from '../durability.ts';
 import { assertFits } from '../record-size.ts';
+import { Rounds } from '../rounds.ts';
 import { requireStorable } from '../storable-id.ts';
 import type { Waiters } from '../waiters.ts';
 import { AWAIT } from './await.lua.ts';
 import type { DurabilityProof } from './durability-proof.ts';
 import type { KeySwap } from './packed-swaps.ts';
-import { countRecords, scanRecords } from './record-scan.ts';
+import { countRecords, type Page, recordsIn, scanHeads, scanRecords } from './record-scan.ts';
 import type { Command, Reply } from './redis-driver.ts';
 import type { RedisLink } from './redis-link.ts';
 import type { RedisServers } from './redis-servers.ts';
@@ -38,6 +39,8 @@ export const GRACE_MS: DurationMs = MINUTE;
 const MAX_RECORD_BYTES = 8 * MIB;
 /** Keeps a call of the script well under a millisecond of the server's time. */
 const MAX_BATCH = 128;
+/** Keys that one pass of a sweeper looks at, in about 50 ms of the server's time. */
+const SWEPT_AT_ONCE = 25_000;
 
 interface Script {
   readonly text: string;
@@ -71,6 +74,7 @@ export class RedisStore implements RecordStore {
   readonly #servers: RedisServers;
   readonly #revisions: RevisionSource;
   readonly #swaps: SwapBatches;
+  readonly #rounds: Rounds<Page>;
 
   constructor(parts: RedisStoreParts) {
     this.traits = {
@@ -93,6 +97,11 @@ export class RedisStore implements RecordStore {
       run: (keys, packed) => this.#runScript(SWAPPING, keys, packed),
       judge: (swap, found) => this.#judge(swap, found),
     });
+    this.#rounds = new Rounds(
+      () => scanHeads(parts.servers, parts.prefix, undefined),
+      ([, heads]) => heads.length,
+      SWEPT_AT_ONCE,
+    );
     this.#revisions = new RevisionSource(async (count) => {
       const key = `${parts.prefix}revisions`;
       const command = ['EVAL', RESERVE_REVISIONS, '1', key, String(count)] as const;
@@ -119,6 +128,12 @@ export class RedisStore implements RecordStore {
 
   scan(query: ScanQuery): AsyncIterable<ScannedRecord> {
     return scanRecords(this.#servers, this.#parts.prefix, query);
+  }
+
+  /** Only claims: what is settled, Redis forgets by itself. */
+  scanDue(now: EpochMs, limit: number): AsyncIterable<ScannedRecord> {
+    const query = { states: ['pending'], dueBefore: now, limit } as const;
+    return recordsIn(this.#rounds.nextShare(), this.#parts.prefix, query);
   }
 
   count(): Promise<StoreCount> {
