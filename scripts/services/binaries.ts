@@ -19,6 +19,7 @@ const PACKAGES = {
   chromium: 'chromium',
   prometheus: 'prometheus',
   promtool: 'prometheus',
+  wrk: 'wrk',
 } as const;
 
 export type Program = keyof typeof PACKAGES;

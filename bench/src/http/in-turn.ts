@@ -2,6 +2,7 @@ import type { BenchOptions } from '../benches.ts';
 import { median, type Report } from '../report.ts';
 import type { LoadTask } from './load-child.ts';
 import { type LoadProcess, type MeasuredServer, startLoad } from './processes.ts';
+import { startWrk } from './wrk.ts';
 
 export interface Contender {
   readonly name: string;
@@ -25,7 +26,12 @@ interface Share {
 }
 
 const CONNECTIONS = 64;
-const SLICE_MS = 500;
+
+/** Who makes the load, and for how long at a time. */
+const LOADS = {
+  own: { start: startLoad, sliceMs: 500 },
+  wrk: { start: startWrk, sliceMs: 1_000 },
+} as const;
 
 /** Each against the first of them, with the load in another process; the median of the rounds. */
 export async function compareInTurn(
@@ -34,10 +40,11 @@ export async function compareInTurn(
   group: readonly Contender[],
   ms: number,
   { quick }: BenchOptions,
+  by: keyof typeof LOADS = 'own',
 ): Promise<void> {
   const samples: Map<Contender, Share>[] = [];
   for (let round = 0; round < (quick ? 1 : 3); round += 1) {
-    samples.push(await measureInTurn(group, quick ? 1_500 : ms));
+    samples.push(await measureInTurn(group, quick ? 2_000 : ms, by));
   }
   const [bare] = group as [Contender, ...Contender[]];
   for (const one of group) {
@@ -63,8 +70,10 @@ export async function compareInTurn(
 async function measureInTurn(
   contenders: readonly Contender[],
   ms: number,
+  by: keyof typeof LOADS,
 ): Promise<Map<Contender, Share>> {
-  const load = startLoad();
+  const { start, sliceMs } = LOADS[by];
+  const load = start();
   const runs: Run[] = [];
   try {
     for (const contender of contenders) {
@@ -73,8 +82,8 @@ async function measureInTurn(
       await run.give(ms / 2);
       run.forget();
     }
-    for (let spent = 0; spent < ms; spent += SLICE_MS) {
-      for (const run of runs) await run.give(SLICE_MS);
+    for (let spent = 0; spent < ms; spent += sliceMs) {
+      for (const run of runs) await run.give(sliceMs);
     }
     return new Map(runs.map((run) => [run.contender, run.share]));
   } finally {
@@ -110,6 +119,7 @@ class Run {
     this.#requests += requests;
     this.#seconds += seconds;
     if (refused > 0) throw new Error(`${name}: ${refused} of ${requests} were refused`);
+    if (replayed === null) return;
     const expected = keys === 'same' ? requests - 1 : 0;
     if (replayed < expected || (expected === 0 && replayed > 0)) {
       throw new Error(`${name}: ${replayed} of ${requests} were replays`);

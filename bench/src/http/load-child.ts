@@ -18,10 +18,11 @@ export interface LoadResult {
   readonly seconds: number;
   /** Answers other than 2xx. */
   readonly refused: number;
-  readonly replayed: number;
+  /** `null`: not looked at. */
+  readonly replayed: number | null;
 }
 
-const BODY = '{"item":"widget","amount":4098,"note":"one of many"}';
+export const BODY = '{"item":"widget","amount":4098,"note":"one of many"}';
 const REPLAYED = Buffer.from('idempotency-replayed: true');
 
 /**

@@ -72,7 +72,7 @@ async function measure(servers: readonly MeasuredServer[], ms: number): Promise<
     const before = await cpuOf(servers);
     const { requests, seconds, refused, replayed } = await runLoad({ ...task, ms });
     const used = (await cpuOf(servers)) - before;
-    if (refused + replayed > 0) throw new Error(`${refused} refused, ${replayed} replayed`);
+    if (refused > 0 || replayed !== 0) throw new Error(`${refused} refused, ${replayed} replayed`);
     return { perSecond: requests / seconds, cpuMicros: used / requests };
   } finally {
     for (const server of servers) await server.stop();

@@ -8,7 +8,7 @@ import { readRedisCpu } from './redis-cpu.ts';
 
 const SERVER = new URL('./server-child.ts', import.meta.url);
 
-/** Requests with a new key each, the load in another process, in turn with the same server bare. */
+/** Requests with a new key each, made by wrk, in turn with the same server bare. */
 export async function benchServers(report: Report, options: BenchOptions): Promise<void> {
   const memoryOnly = await startRedis({ appendfsync: 'no' });
   const durable = await startRedis({ appendfsync: 'always' });
@@ -29,7 +29,7 @@ export async function benchServers(report: Report, options: BenchOptions): Promi
     server('Fastify + PostgreSQL (durable), new key', [postgres.url]),
   ];
   try {
-    await compareInTurn(report, 'stores', group, 3_000, options);
+    await compareInTurn(report, 'stores', group, 6_000, options, 'wrk');
   } finally {
     for (const reader of readers) reader.destroy();
     for (const one of [memoryOnly, durable, postgres]) await one.dispose();
