@@ -42,7 +42,8 @@ export function startWrk(): LoadProcess {
   const script = join(folder, 'load.lua');
   writeFileSync(script, SCRIPT);
   return {
-    async run({ port, path, connections, ms }: LoadTask): Promise<LoadResult> {
+    async run({ port, path, connections, ms, keys }: LoadTask): Promise<LoadResult> {
+      if (keys !== 'new') throw new Error('wrk sends a new key with each request');
       const options = ['-t1', `-c${connections}`, `-d${Math.round(ms / 1_000)}s`, '-s', script];
       const url = `http://127.0.0.1:${port}${path}`;
       const prefix = randomBytes(9).toString('base64url');

@@ -21,6 +21,31 @@ describe('sweeping', () => {
     expect(await engine.count()).toMatchObject({ committed: 0 });
   });
 
+  it('[E11] sweeps share by share where the store knows no other way, and says what is left', async () => {
+    const inner = memoryStore();
+    const store: RecordStore = {
+      traits: inner.traits,
+      read: (one) => inner.read(one),
+      swap: (one, expected, next) => inner.swap(one, expected, next),
+      scan: (query) => inner.scan(query),
+      count: () => inner.count(),
+      close: () => inner.close(),
+      scanDue: (dueBefore) => inner.scan({ dueBefore, limit: 10 }),
+    };
+    const { engine, world } = setUp(store);
+    for (let i = 0; i < 25; i += 1) {
+      const one = { ...operation, id: { scope: 's', key: `k${i}` } };
+      await engine.execute(one, async () => committed(''));
+    }
+    expect(await engine.sweep(10)).toMatchObject({ forgotten: 0, stale: 0 });
+    await world.advance(profiles.http.keepCommittedMs);
+    // A share that is as dense as this one says that there is more, though it is no full batch.
+    expect(await engine.sweep(50)).toMatchObject({ forgotten: 10, stale: 15 });
+    expect(await engine.sweep(50)).toMatchObject({ forgotten: 10, stale: 5 });
+    expect(await engine.sweep(50)).toMatchObject({ forgotten: 5, stale: 0 });
+    expect(await engine.count()).toMatchObject({ committed: 0 });
+  });
+
   it('[E11] an expired record that is not yet swept behaves as absent', async () => {
     const { engine, world } = setUp();
     await engine.execute(operation, async () => committed('one'));

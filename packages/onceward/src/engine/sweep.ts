@@ -39,11 +39,12 @@ export async function sweep(parts: EngineParts, batch: number): Promise<SweepRes
   if (store.forgetDue !== undefined || store.scanDue === undefined) {
     tally.settled += await forgetSettled(parts, batch);
   }
+  // Counting reads records, and is worth it only where a full batch, or a dense share, says that some may be left.
+  const many = store.forgetDue === undefined && store.scanDue !== undefined ? batch / 10 : batch;
   const result = {
     forgotten: tally.claims + tally.settled,
     doubted: tally.doubted,
-    // Counting reads records, and is worth it only where a full batch says that some may be left.
-    stale: tally.settled < batch ? 0 : await countStale(parts),
+    stale: tally.settled < many ? 0 : await countStale(parts),
   };
   parts.observe({ type: 'swept', forgotten: result.forgotten, stale: result.stale });
   return result;
@@ -146,10 +147,15 @@ async function* bounded(
   scan: AsyncIterable<ScannedRecord>,
 ): AsyncIterable<ScannedRecord> {
   const records = scan[Symbol.asyncIterator]();
-  for (;;) {
-    const next = await callStore(parts, 'sweep', BOUND, () => records.next());
-    if (next.done === true) return;
-    yield next.value;
+  try {
+    for (;;) {
+      const next = await callStore(parts, 'sweep', BOUND, () => records.next());
+      if (next.done === true) return;
+      yield next.value;
+    }
+  } finally {
+    // Not awaited: it ends when the call under way does.
+    records.return?.().catch(() => {});
   }
 }
 

@@ -29,11 +29,15 @@ export class Rounds<Page> {
     try {
       const next = await round.next();
       if (next.done !== true) return next.value;
-      this.#round = null;
-      return null;
     } catch (error) {
-      this.#round = null;
+      this.#leave(round);
       throw error;
     }
+    this.#leave(round);
+    return null;
+  }
+
+  #leave(round: AsyncGenerator<Page>): void {
+    if (this.#round === round) this.#round = null;
   }
 }

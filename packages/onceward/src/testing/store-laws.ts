@@ -286,8 +286,6 @@ async function forgetDue({ store }: OpenedStore): Promise<void> {
 
 async function scanDue({ store }: OpenedStore): Promise<void> {
   if (!store.scanDue) throw new DoesNotConcern('the store finds what is due by a scan');
-  const due = Array.from({ length: 9 }, (_, at) => `${at}`);
-  for (const key of due) await win(store.swap({ scope: 'due', key }, null, record('x')));
   const kept = [
     record('x', { dueAt: NOW + 1 }),
     record('x', { dueAt: null }),
@@ -297,7 +295,10 @@ async function scanDue({ store }: OpenedStore): Promise<void> {
   for (const [at, next] of kept.entries()) {
     await win(store.swap({ scope: 'kept', key: `${at}` }, null, next));
   }
+  const due = Array.from({ length: 9 }, (_, at) => `${at}`);
+  for (const key of due) await win(store.swap({ scope: 'due', key }, null, record('x')));
   expect(await collectFrom(store.scanDue(NOW - 1, 100))).toEqual([]);
+  expect(await collectFrom(store.scanDue(NOW, 0))).toEqual([]);
   const found = new Set<string>();
   for (let call = 0; call < 50 && found.size < due.length; call += 1) {
     const share = await collectFrom(store.scanDue(NOW, 2));

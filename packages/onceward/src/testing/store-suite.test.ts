@@ -98,10 +98,14 @@ const FAULTY: Readonly<Record<string, { readonly law: StoreLaw; readonly change:
       },
     }),
   },
-  'looks for claims in one place only': {
+  'looks for claims among the first records only': {
     law: 'scan-due',
     change: (inner) => ({
-      scanDue: (dueBefore) => inner.scan({ scope: 'due', dueBefore, limit: 0 }),
+      async *scanDue(now) {
+        for await (const one of inner.scan({ limit: 4 })) {
+          if (one.state === 'pending' && one.dueAt !== null && one.dueAt <= now) yield one;
+        }
+      },
     }),
   },
   'gives claims that are not due': {

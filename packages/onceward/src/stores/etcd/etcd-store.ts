@@ -100,6 +100,7 @@ export class EtcdStore implements RecordStore {
   }
 
   async *scanDue(now: EpochMs, limit: number): AsyncGenerator<ScannedRecord> {
+    if (limit <= 0) return;
     let given = 0;
     for await (const page of this.#rounds.nextShare()) {
       for (const record of page) {

@@ -12,6 +12,9 @@ const LONGEST_SWEEP = 32_768;
 /** And to find claims, of which there are few that nobody asks for again: 64 MiB. */
 const LONGEST_SEARCH = 8_192;
 
+/** What cannot be swept must not hold up what is behind it. */
+const MOST_STAYS = 8;
+
 const PAGES = `select (pg_relation_size('onceward.records') / current_setting('block_size')::int)::int as pages`;
 
 /**
@@ -90,6 +93,7 @@ export class Sweep {
   readonly #run: RunQuery;
   #forgetFrom = 0;
   #searchFrom = 0;
+  #stays = 0;
 
   constructor(run: RunQuery) {
     this.#run = run;
@@ -114,23 +118,30 @@ export class Sweep {
     return forgotten;
   }
 
+  /** A stretch that gave as many as were asked for is not behind us yet. */
   async *claimsDue(now: EpochMs, limit: number): AsyncGenerator<ScannedRecord> {
+    if (limit <= 0) return;
     const pages = await readPages(this.#run);
     const stretch = Math.min(pages, LONGEST_SEARCH);
+    const query = { states: ['pending'], dueBefore: now } as const;
     let given = 0;
     for (let read = 0; read < stretch; read += STEP) {
       if (this.#searchFrom >= pages) this.#searchFrom = 0;
-      const page = this.#searchFrom;
-      this.#searchFrom += STEP;
-      for (const claim of await scanStep(this.#run, page, {
-        states: ['pending'],
-        dueBefore: now,
-      })) {
+      for (const claim of await scanStep(this.#run, this.#searchFrom, query)) {
         yield claim;
         given += 1;
-        if (given >= limit) return;
+        if (given < limit) continue;
+        this.#stays += 1;
+        if (this.#stays >= MOST_STAYS) this.#goOn();
+        return;
       }
+      this.#goOn();
     }
+  }
+
+  #goOn(): void {
+    this.#searchFrom += STEP;
+    this.#stays = 0;
   }
 }
 

@@ -7,7 +7,7 @@ import type { RedisServers } from './redis-servers.ts';
 import { decodeValue, HEAD_BYTES, idOf, patternOf, type StoredValue } from './stored-value.ts';
 
 /** How many keys one SCAN looks at: well under a millisecond of the server's time. */
-const PAGE = '250';
+export const PAGE = 250;
 
 /**
  * Walks the keyspace page by page. There is no index on purpose: keeping one would add commands to every operation,
@@ -18,7 +18,6 @@ export async function* scanRecords(
   prefix: string,
   query: ScanQuery,
 ): AsyncGenerator<ScannedRecord> {
-  if (query.limit <= 0) return;
   yield* recordsIn(scanHeads(servers, prefix, query.scope), prefix, query);
 }
 
@@ -28,6 +27,7 @@ export async function* recordsIn(
   prefix: string,
   query: ScanQuery,
 ): AsyncGenerator<ScannedRecord> {
+  if (query.limit <= 0) return;
   // SCAN may show a key twice while the table grows.
   const given = new Set<string>();
   for await (const [link, heads] of pages) {
@@ -100,7 +100,14 @@ async function* scanHeadsOf(
   const pattern = patternOf(prefix, scope);
   let cursor = '0';
   do {
-    const page = (await link.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', PAGE)) as Reply[];
+    const page = (await link.call(
+      'SCAN',
+      cursor,
+      'MATCH',
+      pattern,
+      'COUNT',
+      String(PAGE),
+    )) as Reply[];
     cursor = String(page[0]);
     const keys = (page[1] as Reply[]).map(String);
     const heads = await readAll(link, keys);

@@ -20,7 +20,7 @@ import type { Waiters } from '../waiters.ts';
 import { AWAIT } from './await.lua.ts';
 import type { DurabilityProof } from './durability-proof.ts';
 import type { KeySwap } from './packed-swaps.ts';
-import { countRecords, type Page, recordsIn, scanHeads, scanRecords } from './record-scan.ts';
+import { countRecords, PAGE, type Page, recordsIn, scanHeads, scanRecords } from './record-scan.ts';
 import type { Command, Reply } from './redis-driver.ts';
 import type { RedisLink } from './redis-link.ts';
 import type { RedisServers } from './redis-servers.ts';
@@ -99,7 +99,8 @@ export class RedisStore implements RecordStore {
     });
     this.#rounds = new Rounds(
       () => scanHeads(parts.servers, parts.prefix, undefined),
-      ([, heads]) => heads.length,
+      // A page has looked at so many keys even where none of them is ours.
+      ([, heads]) => Math.max(PAGE, heads.length),
       SWEPT_AT_ONCE,
     );
     this.#revisions = new RevisionSource(async (count) => {
