@@ -71,3 +71,25 @@ it('[H5] hop-by-hop headers go, those that Connection names too, in any case', (
   ]);
   expect(kept).toEqual(['etag', '"7"']);
 });
+
+it('[H5] each answer keeps its own headers, whatever the one before had and whoever changes a list afterwards', () => {
+  const body = Buffer.from('b');
+  const headersOf = (headers: string[]) => {
+    const kept = decodeAnswer(encodeAnswer({ status: 200, headers, body }));
+    return kept?.retained === true ? kept.headers : null;
+  };
+  const first = ['x-a', '1', 'content-type', 'text/plain'];
+  expect(headersOf(first)).toEqual(['x-a', '1', 'content-type', 'text/plain']);
+  expect(headersOf([...first])).toEqual(['x-a', '1', 'content-type', 'text/plain']);
+  expect(headersOf(['x-a', '2', 'content-type', 'text/plain'])).toEqual([
+    'x-a',
+    '2',
+    'content-type',
+    'text/plain',
+  ]);
+  expect(headersOf(['x-a', '1'])).toEqual(['x-a', '1']);
+  expect(headersOf(first)).toEqual(['x-a', '1', 'content-type', 'text/plain']);
+  first[1] = '3';
+  expect(headersOf(['x-a', '3', 'content-type', 'text/plain'])?.[1]).toBe('3');
+  expect(headersOf([])).toEqual([]);
+});

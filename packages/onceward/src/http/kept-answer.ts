@@ -1,6 +1,6 @@
 import type { Outcome } from '../engine/record.ts';
 import { type HttpAnswer, NO_BYTES, TextAnswer } from './answer.ts';
-import { replayableHeaders } from './header-list.ts';
+import { type HeaderList, replayableHeaders } from './header-list.ts';
 
 export const HTTP_OUTCOME = 'application/vnd.onceward.http';
 
@@ -21,7 +21,7 @@ const PREFIX = 8;
  * values a line each, in Latin-1, which is what header fields are made of and which holds no line feed.
  */
 export function encodeAnswer(answer: HttpAnswer): Outcome {
-  const head = replayableHeaders(answer.headers).join('\n');
+  const head = headOf(answer.headers);
   const bodyAt = PREFIX + head.length;
   const body = answer instanceof TextAnswer ? answer.text : answer.body;
   const bytes = Buffer.allocUnsafe(bodyAt + Buffer.byteLength(body));
@@ -30,6 +30,24 @@ export function encodeAnswer(answer: HttpAnswer): Outcome {
   if (typeof body === 'string') bytes.write(body, bodyAt);
   else bytes.set(body, bodyAt);
   return { contentType: HTTP_OUTCOME, bytes };
+}
+
+/** Answers of one route have the same headers again and again. */
+let lastHeaders: HeaderList = [];
+let lastHead = '';
+
+function headOf(headers: HeaderList): string {
+  if (!isSame(headers, lastHeaders)) {
+    lastHead = replayableHeaders(headers).join('\n');
+    lastHeaders = [...headers];
+  }
+  return lastHead;
+}
+
+function isSame(some: HeaderList, others: HeaderList): boolean {
+  if (some.length !== others.length) return false;
+  for (let at = 0; at < some.length; at += 1) if (some[at] !== others[at]) return false;
+  return true;
 }
 
 export function encodePassed(status: number, why: 'too_large' | 'stream'): Outcome {
