@@ -19,7 +19,7 @@ export const RETENTION: readonly Mutant[] = [
     edits: [
       inEngine(
         'sweep.ts',
-        "{ states: ['pending'], dueBefore: parts.world.now(), limit: batch }",
+        "{ states: ['pending'], dueBefore: now, limit: batch }",
         "{ states: ['pending', 'in_doubt'], limit: batch }",
       ),
       inEngine(
@@ -37,7 +37,13 @@ export const RETENTION: readonly Mutant[] = [
   {
     name: 'the sweeper leaves what has expired',
     breaks: 'E11',
-    edits: [inEngine('sweep.ts', 'dueBefore: now, limit: batch }', 'dueBefore: 0, limit: batch }')],
+    edits: [
+      inEngine(
+        'sweep.ts',
+        "'rejected'], dueBefore: now, limit: batch }",
+        "'rejected'], dueBefore: 0, limit: batch }",
+      ),
+    ],
   },
   {
     name: 'a scan that is never answered ends the sweeping',
