@@ -75,6 +75,8 @@ export class SwapQueue<Item, Result> {
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
+      // The first again and again while one is enough: whoever serves it has everything near.
+      this.#freeLanes.sort((a, b) => b - a);
       const lane = this.#freeLanes.pop();
       if (lane === undefined) return;
       void this.#runLane(lane);

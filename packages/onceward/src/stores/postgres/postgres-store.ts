@@ -50,7 +50,7 @@ const MAX_BATCH = 128;
 /** What one statement carries; a value of PostgreSQL ends at a gigabyte, and patience well before. */
 const MAX_BATCH_BYTES = 4 * MIB;
 /** A second connection pays only when a good batch waits; before, it would halve the batches of the first. */
-const SECOND_FROM = 32;
+const SECOND_FROM = 96;
 /** Sweeps and scans may take longer than a call that someone waits for. */
 const SWEEP_TIMEOUT_MS: DurationMs = 30_000;
 const BUSY_PAUSE_MS: DurationMs = 4;
