@@ -6,10 +6,15 @@ const FIRST_PORT = 20_000;
 const PORTS = 12_000;
 const TRIES = 100;
 
-/** A port that nobody listened on a moment ago. */
+/** Whoever was given one may not listen there yet. */
+const given = new Set<number>();
+
+/** A port that nobody listened on a moment ago, and that this process has not given to anybody before. */
 export async function freePort(): Promise<number> {
   for (let left = TRIES; left > 0; left--) {
     const port = FIRST_PORT + randomInt(PORTS);
+    if (given.has(port)) continue;
+    given.add(port);
     if (await isFree(port)) return port;
   }
   throw new Error(`of ${TRIES} ports from ${FIRST_PORT} on, none was free`);
