@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
+import { BODY } from './order-body.ts';
 
 export interface LoadTask {
   readonly port: number;
@@ -22,7 +23,6 @@ export interface LoadResult {
   readonly replayed: number | null;
 }
 
-export const BODY = '{"item":"widget","amount":4098,"note":"one of many"}';
 const REPLAYED = Buffer.from('idempotency-replayed: true');
 
 /**

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { locate } from '../../../scripts/services/index.ts';
-import { BODY, type LoadResult, type LoadTask } from './load-child.ts';
+import type { LoadResult, LoadTask } from './load-child.ts';
+import { BODY } from './order-body.ts';
 import type { LoadProcess } from './processes.ts';
 
 const run = promisify(execFile);

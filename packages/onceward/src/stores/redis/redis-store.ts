@@ -39,7 +39,7 @@ export const GRACE_MS: DurationMs = MINUTE;
 const MAX_RECORD_BYTES = 8 * MIB;
 /** Keeps a call of the script well under a millisecond of the server's time. */
 const MAX_BATCH = 128;
-/** Keys that one pass of a sweeper looks at, in about 50 ms of the server's time. */
+/** Keys that one pass of a sweeper looks at. */
 const SWEPT_AT_ONCE = 25_000;
 
 interface Script {
