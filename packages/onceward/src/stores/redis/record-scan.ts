@@ -78,7 +78,7 @@ export async function* scanHeads(
 
 type ReadHeads = (link: RedisLink, keys: readonly string[]) => Promise<readonly Reply[]>;
 
-/** A command for each would cost this process more than all the rest of a scan. */
+/** In one command for all of them. */
 async function readHeads(link: RedisLink, keys: readonly string[]): Promise<readonly Reply[]> {
   if (keys.length === 0) return [];
   const last = String(HEAD_BYTES - 1);

@@ -82,6 +82,25 @@ describe('what a sweep costs Redis', () => {
   });
 });
 
+describe('what a sweep costs Redis among keys of others', () => {
+  it('[E11] a pass ends after its share of keys, also where none of them is a record', async () => {
+    await admin.flushAll();
+    const store = await openStore();
+    for (let from = 0; from < 60_000; from += 1_000) {
+      const pairs = Array.from(
+        { length: 1_000 },
+        (_, at) => [`foreign:${from + at}`, 'x'] as const,
+      );
+      await admin.mSet(pairs.map(([key, value]): [string, string] => [key, value]));
+    }
+    await admin.configResetStat();
+    for await (const one of store.scanDue(Date.now(), 10)) throw new Error(`found ${one.id.key}`);
+    // 25,000 keys at 250 a page.
+    expect((await commandCounts()).scan).toBe(100);
+    await admin.flushAll();
+  });
+});
+
 describe('what an operation costs Redis', () => {
   it('a new operation costs two commands, and a replay in another process one', async () => {
     const [first, second] = [await openStore(), await openStore()];
