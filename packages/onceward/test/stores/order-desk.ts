@@ -6,6 +6,7 @@ import {
   type PgClient,
   type PgPool,
   type PgPoolClient,
+  type PgStatement,
 } from '../../src/stores/postgres/index.ts';
 import {
   type SqliteDatabase,
@@ -85,8 +86,10 @@ function watchPool(pool: PgPool, point: Point): PgPool {
   return {
     async connect() {
       const client = await pool.connect();
-      const query: PgPoolClient['query'] = async (text, values) => {
+      const query = async (statement: string | PgStatement, rest?: unknown) => {
         point();
+        const text = typeof statement === 'string' ? statement : statement.text;
+        const values = typeof statement === 'string' ? (rest as unknown[]) : statement.values;
         const result = await client.query(text, values);
         point();
         return result;

@@ -10,11 +10,12 @@ import { checkSchema, migrateSchema } from './schema.ts';
 
 export type { Durability, StoreFinding } from '../durability.ts';
 export type {
-  NamedStatement,
   PgClient,
   PgMessage,
   PgPool,
   PgPoolClient,
+  PgResult,
+  PgStatement,
 } from './pg-driver.ts';
 export type { PostgresStore } from './postgres-store.ts';
 

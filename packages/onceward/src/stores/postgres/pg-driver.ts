@@ -5,21 +5,24 @@ export interface PgPool {
 
 /** Anything that runs a statement: a client inside the caller's own transaction, for instance. */
 export interface PgClient {
-  query(text: string, values?: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
+  query(text: string, values?: unknown[]): Promise<PgResult>;
 }
 
-/** One that the server plans once for each connection and then knows by its name. */
-export interface NamedStatement {
-  readonly name: string;
+/** With a name, the server plans it once for each connection and then knows it by that. */
+export interface PgStatement {
+  readonly name?: string;
   readonly text: string;
   readonly values: unknown[];
 }
 
+export interface PgResult {
+  readonly rows: readonly unknown[];
+}
+
 export interface PgPoolClient extends PgClient {
-  query(
-    statement: string | NamedStatement,
-    values?: unknown[],
-  ): Promise<{ readonly rows: readonly unknown[] }>;
+  /** Whoever wraps a client may leave `done` alone and return a promise of the result. */
+  query(statement: PgStatement, done: (error: Error | null, result: PgResult) => void): unknown;
+  query(text: string, values?: unknown[]): Promise<PgResult>;
   /** `true` ends the connection instead of giving it back. */
   release(destroy?: boolean): void;
   on(event: 'notice' | 'notification' | 'error', listener: (message: PgMessage) => void): unknown;

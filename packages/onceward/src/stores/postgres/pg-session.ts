@@ -1,7 +1,7 @@
 import { StoreError } from '../../engine/errors.ts';
 import type { DurationMs } from '../../engine/units.ts';
 import { CallDeadlines } from '../call-deadlines.ts';
-import type { PgMessage, PgPool, PgPoolClient } from './pg-driver.ts';
+import type { PgMessage, PgPool, PgPoolClient, PgResult, PgStatement } from './pg-driver.ts';
 import { unconfirmed } from './transactions.ts';
 
 /**
@@ -67,9 +67,8 @@ export class PgSession {
   ): Promise<readonly Row[]> {
     this.#warning = null;
     try {
-      const running =
-        name === null ? client.query(text, values) : client.query({ name, text, values });
-      const { rows } = await this.#deadlines.bound(running, explain);
+      const statement = name === null ? { text, values } : { name, text, values };
+      const { rows } = await this.#deadlines.bound(resultOf(client, statement), explain);
       if (this.#warning !== null) throw unconfirmed(this.#warning);
       return rows as readonly Row[];
     } catch (error) {
@@ -106,6 +105,28 @@ export class PgSession {
     const [row] = await this.#run<{ epoch: number }>(client, BARRIER, []);
     this.#epoch = row?.epoch ?? null;
   }
+}
+
+/**
+ * By a callback: of a statement that `pg` gives a promise for, all that was sent stays in memory until the old generation
+ * is collected, and with 15 MB of it a second that happened several times a second.
+ */
+function resultOf(client: PgPoolClient, statement: PgStatement): Promise<PgResult> {
+  return new Promise((resolve, reject) => {
+    const returned = client.query(statement, (error, result) => {
+      if (error) reject(error);
+      else resolve(result);
+    });
+    if (!isThenable(returned)) return;
+    // A wrapper that passes the callback on has nothing else to give.
+    returned.then((result) => {
+      if (result !== undefined) resolve(result);
+    }, reject);
+  });
+}
+
+function isThenable(value: unknown): value is PromiseLike<PgResult | undefined> {
+  return typeof (value as PromiseLike<unknown> | undefined)?.then === 'function';
 }
 
 const notSent = () => 'no' as const;

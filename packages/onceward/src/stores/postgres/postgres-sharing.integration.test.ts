@@ -2,7 +2,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type PostgresServer, startPostgres } from '../../../../../scripts/services/index.ts';
 import type { NextRecord } from '../../engine/record-store.ts';
-import { openPostgresStore, type PostgresStore } from './index.ts';
+import { openPostgresStore, type PgPool, type PgPoolClient, type PostgresStore } from './index.ts';
 import { MIGRATIONS } from './migrations.sql.ts';
 
 let server: PostgresServer;
@@ -123,6 +123,48 @@ describe('a batch', () => {
       for (const result of results.slice(1)) expect(result).toMatchObject({ value: { won: true } });
       await expect(store.read(odd)).rejects.toMatchObject({ code: 'ONCE_RECORD_UNREADABLE' });
     });
+  });
+});
+
+describe('a pool that wraps another', () => {
+  type Query = (...args: unknown[]) => Promise<unknown>;
+  const wrappings: Record<string, (query: Query) => Query> = {
+    'passes on all that it is given':
+      (query) =>
+      async (...args) =>
+        query(...args),
+    'returns promises and calls nobody back': (query) => (first, values) =>
+      typeof first === 'string' ? query(first, values) : query(first),
+  };
+
+  it.each(Object.keys(wrappings))('[E1] may be one that %s', async (name) => {
+    const own = await newDatabase();
+    const wrapped: PgPool = {
+      async connect() {
+        const client = await own.connect();
+        const query = wrappings[name]!(client.query.bind(client) as unknown as Query);
+        return {
+          query: query as PgPoolClient['query'],
+          release: (destroy) => client.release(destroy),
+          on: (event, listener) => client.on(event as 'error', listener),
+          removeListener: (event, listener) => client.removeListener(event, listener),
+        };
+      },
+    };
+    const store = await openPostgresStore({ pool: wrapped, timeoutMs: 5_000 });
+    try {
+      const id = { scope: 'shop', key: 'order' };
+      const claim = await store.swap(id, null, record('claim'));
+      if (!claim.won) throw new Error('the claim was lost');
+      expect((await store.swap(id, null, record('late'))).won).toBe(false);
+      expect((await store.swap(id, claim.revision, record('done', 'committed'))).won).toBe(true);
+      expect(String((await store.read(id))?.bytes)).toBe('done');
+      await own.query('drop schema onceward cascade');
+      await expect(store.read(id)).rejects.toMatchObject({ code: 'ONCE_STORE_UNAVAILABLE' });
+    } finally {
+      await store.close();
+      await own.end();
+    }
   });
 });
 
