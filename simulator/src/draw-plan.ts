@@ -15,7 +15,8 @@ import type {
 /** The world that a seed stands for. */
 export function drawPlan(seed: number): Plan {
   const dice = new Dice(seed, 1);
-  const store = drawStore(dice);
+  // Drawn apart: what a seed has stood for so far it still stands for.
+  const store = { ...drawStore(dice), scansShares: new Dice(seed, 4).chance(0.4) };
   const processes = Array.from({ length: store.embedded ? 1 : dice.between(1, 3) }, () =>
     drawProcess(dice),
   );
@@ -27,7 +28,7 @@ export function drawPlan(seed: number): Plan {
   return { seed, store, processes, operations, events, healAt: HEAL_AT };
 }
 
-function drawStore(dice: Dice): StorePlan {
+function drawStore(dice: Dice): Omit<StorePlan, 'scansShares'> {
   return {
     embedded: dice.chance(0.25),
     wakesWaiters: dice.chance(0.5),

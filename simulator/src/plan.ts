@@ -19,6 +19,8 @@ export interface StorePlan {
   readonly embedded: boolean;
   readonly wakesWaiters: boolean;
   readonly forgetsDue: boolean;
+  /** It has no index of what is due: a sweeper looks at a few records at a time and goes on from there. */
+  readonly scansShares: boolean;
   readonly latencyMs: number;
   readonly maxRecordBytes: number;
 }

@@ -14,12 +14,18 @@ import type {
 import { copyOf, type Kept, refuseTooLarge } from './record-table.ts';
 import { type DatabaseParts, Transaction } from './transaction.ts';
 
+/** So few that a world of three operations takes more than one pass. */
+const SHARE = 2;
+
 /** The store as one life of a process sees it: over a network that delays, loses and repeats itself. */
 export class StoreLink implements TransactionalStore<Transaction> {
   readonly traits: StoreTraits;
   readonly forgetDue?: NonNullable<RecordStore['forgetDue']>;
+  readonly scanDue?: NonNullable<RecordStore['scanDue']>;
   readonly changed?: NonNullable<RecordStore['changed']>;
   readonly #parts: DatabaseParts;
+  /** Where the next share begins. */
+  #scanned = 0;
 
   constructor(parts: DatabaseParts) {
     this.#parts = parts;
@@ -31,6 +37,7 @@ export class StoreLink implements TransactionalStore<Transaction> {
       firstRevisionOfLife: life.firstRevision,
     };
     if (plan.forgetsDue) this.forgetDue = (now, limit) => this.#forgetDue(now, limit);
+    if (plan.scansShares) this.scanDue = (now, limit) => this.#scanDue(now, limit);
     if (plan.wakesWaiters) this.changed = (id, seen, signal) => this.#changed(id, seen, signal);
   }
 
@@ -90,6 +97,19 @@ export class StoreLink implements TransactionalStore<Transaction> {
         .filter(({ id }) => !locks.isHeld(id));
       for (const { id, revision } of due) table.swap(life, id, revision, null);
       reply(due.length);
+    });
+  }
+
+  async *#scanDue(now: number, limit: number): AsyncIterable<ScannedRecord> {
+    const { network, life, table } = this.#parts;
+    yield* await network.call<readonly Kept[]>(life, (reply) => {
+      const all = table.scan({ limit: Infinity });
+      const share = all.slice(this.#scanned, this.#scanned + SHARE);
+      this.#scanned = this.#scanned + SHARE < all.length ? this.#scanned + SHARE : 0;
+      const isLookedFor = ({ state }: Kept) =>
+        state === 'pending' || (state !== 'in_doubt' && this.forgetDue === undefined);
+      const due = share.filter((kept) => isLookedFor(kept) && (kept.dueAt ?? Infinity) <= now);
+      reply(due.slice(0, limit));
     });
   }
 

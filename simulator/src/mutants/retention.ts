@@ -46,6 +46,22 @@ export const RETENTION: readonly Mutant[] = [
     ],
   },
   {
+    name: 'the sweeper takes what a share gives without asking for its time',
+    breaks: 'E2',
+    edits: [
+      inEngine(
+        'sweep.ts',
+        'if (found.dueAt === null || found.dueAt > retentionNow(parts)) return false;',
+        'if (found.dueAt === null) return false;',
+      ),
+    ],
+  },
+  {
+    name: 'the sweeper looks at claims alone where a store gives shares',
+    breaks: 'E11',
+    edits: [inEngine('sweep.ts', 'if (await forgetIfDue(parts, found)) tally.settled += 1;', '')],
+  },
+  {
     name: 'a scan that is never answered ends the sweeping',
     breaks: 'E11',
     edits: [
