@@ -15,7 +15,7 @@ import type {
 /** The world that a seed stands for. */
 export function drawPlan(seed: number): Plan {
   const dice = new Dice(seed, 1);
-  // Drawn apart: what a seed has stood for so far it still stands for.
+  // Drawn apart, so that all else that a seed stands for stays as it was.
   const store = { ...drawStore(dice), scansShares: new Dice(seed, 4).chance(0.4) };
   const processes = Array.from({ length: store.embedded ? 1 : dice.between(1, 3) }, () =>
     drawProcess(dice),

@@ -28,9 +28,8 @@ const OUTCOMES = { lost: 0, won: 1, busy: 2, collision: 3 } as const;
 /** What a connection that is ours alone knows SWAP by. */
 export const SWAP_NAME = 'onceward_swap';
 
-/** The contents are sent first, because they are the longest: the buffer into which `pg` writes then grows once. */
 export const SWAP = `select ${EPOCH}, s.*
-  from onceward.swap_all($2, $3, $4, $5, $6, $7, $8, $9, $10, $1, $11) s`;
+  from onceward.swap_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) s`;
 
 export const READ = `select ${EPOCH}, r.hash, r.scope, r.key, r.revision, r.bytes
   from (select 1) as always left join onceward.records r on r.hash = any($1::uuid[])`;
@@ -75,7 +74,6 @@ export function swapParameters(items: readonly SwapItem[], waitForLocks: boolean
     return start + 1;
   });
   return [
-    bytes,
     int4Array(items, lockIdOf),
     uuidArray(items, ({ hash }) => hash),
     textArray(items, ({ id }) => id.scope),
@@ -85,6 +83,7 @@ export function swapParameters(items: readonly SwapItem[], waitForLocks: boolean
     int8Array(items, ({ next }) => dueOf(next)),
     starts,
     int4Array(items, sizeOf),
+    bytes,
     waitForLocks,
   ];
 }
