@@ -7,6 +7,7 @@ import {
   type Exchange,
   type HttpAnswer,
   type HttpGuard,
+  hasLeft,
   type IdempotencyContext,
   inspectBody,
   NO_BYTES,
@@ -67,7 +68,7 @@ export class FastifyExchange implements Exchange {
   }
 
   hasLeft(): boolean {
-    return this.#reply?.raw.destroyed === true;
+    return this.#reply !== null && hasLeft(this.#reply.raw);
   }
 
   run(context: IdempotencyContext | null): Promise<Captured> {

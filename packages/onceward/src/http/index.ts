@@ -8,7 +8,7 @@ export { type HeaderList, isHopByHop } from './header-list.ts';
 export { IdempotencyContext } from './idempotency-context.ts';
 export { decodeAnswer, encodeAnswer, HTTP_OUTCOME, type KeptAnswer } from './kept-answer.ts';
 export { judgeKey, type KeyReading, readKey } from './key-header.ts';
-export { headersOf, sendAnswer } from './node-answer.ts';
+export { hasLeft, headersOf, sendAnswer } from './node-answer.ts';
 export { NodeExchange } from './node-exchange.ts';
 export type { HttpEffect, HttpOptions, HttpSettings, Mode, RouteOptions } from './options.ts';
 export { PROBLEM_TYPE_PREFIX, PROBLEMS, type ProblemName, problemAnswer } from './problem.ts';

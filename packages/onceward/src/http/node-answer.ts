@@ -2,9 +2,17 @@ import type { ServerResponse } from 'node:http';
 import { type HttpAnswer, isBodiless } from './answer.ts';
 import type { HeaderList } from './header-list.ts';
 
+/** The caller has hung up. HTTP/2 tells it on the stream of a response, not on the response. */
+export function hasLeft(response: ServerResponse): boolean {
+  const { destroyed, stream } = response as ServerResponse & {
+    readonly stream?: { readonly destroyed: boolean };
+  };
+  return destroyed || stream?.destroyed === true;
+}
+
 /** Sends an answer on Node's response, over whatever headers the framework has set before. */
 export function sendAnswer(response: ServerResponse, answer: HttpAnswer): void {
-  if (response.destroyed || response.headersSent) return;
+  if (hasLeft(response) || response.headersSent) return;
   const { status, headers, body } = answer;
   const list = isBodiless(status) ? headers : headers.concat('content-length', String(body.length));
   if (response.getHeaderNames().length === 0) {

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { type Captured, type HttpAnswer, NO_BYTES } from './answer.ts';
 import type { Exchange } from './exchange.ts';
 import type { IdempotencyContext } from './idempotency-context.ts';
-import { applyHeaders, forgetBody, headersOf, sendAnswer } from './node-answer.ts';
+import { applyHeaders, forgetBody, hasLeft, headersOf, sendAnswer } from './node-answer.ts';
 import type { HttpSettings } from './options.ts';
 import { type Methods, type ResponseWatcher, watchResponse } from './response-watch.ts';
 
@@ -51,7 +51,7 @@ export class NodeExchange implements Exchange, ResponseWatcher {
   }
 
   hasLeft(): boolean {
-    return this.#response.destroyed;
+    return hasLeft(this.#response);
   }
 
   run(context: IdempotencyContext | null): Promise<Captured> {

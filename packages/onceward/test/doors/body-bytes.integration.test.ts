@@ -11,6 +11,7 @@ import { idempotency as expressDoor } from '../../src/doors/express.ts';
 import { idempotency as fastifyDoor } from '../../src/doors/fastify.ts';
 import { withIdempotency as withFetch } from '../../src/doors/fetch.ts';
 import { idempotency as koaDoor } from '../../src/doors/koa.ts';
+import type { RecordStore } from '../../src/engine/record-store.ts';
 import { memoryStore } from '../../src/stores/memory/index.ts';
 import { DoorClient } from '../../src/testing/door-client.ts';
 import { listenOn } from '../../src/testing/door-listening.ts';
@@ -404,6 +405,38 @@ it('[H13] a stream of HTTP/2 is compared whole, and runs nothing when it is rese
   const other = post();
   other.end(Buffer.alloc(50_001));
   expect(JSON.parse(await text(other))).toMatchObject({ status: 422 });
+});
+
+it('HTTP/2: a caller that leaves while its claim is written finds that nothing was run', async () => {
+  const inner = memoryStore();
+  const store: RecordStore = {
+    traits: inner.traits,
+    read: (id) => inner.read(id),
+    swap: async (id, expected, next) => {
+      if (expected === null) await sleep(120);
+      return inner.swap(id, expected, next);
+    },
+    scan: (query) => inner.scan(query),
+    count: () => inner.count(),
+    close: () => inner.close(),
+  };
+  const app = Fastify({ http2: true });
+  closing.push(() => app.close());
+  let runs = 0;
+  await app.register(fastifyDoor as never, { ...options(), store } as never);
+  app.post('/orders', async () => ({ runs: ++runs }));
+  const url = await app.listen({ port: 0, host: '127.0.0.1' });
+  const session = connectHttp2(url);
+  closing.unshift(() => session.destroy());
+  const headers = { 'idempotency-key': 'one', ':method': 'POST', ':path': '/orders' };
+  const leaving = session.request(headers, { endStream: true });
+  leaving.on('error', () => {});
+  await sleep(60);
+  leaving.close(constants.NGHTTP2_CANCEL);
+  await sleep(200);
+  expect(runs).toBe(0);
+  const staying = session.request(headers, { endStream: true });
+  expect(JSON.parse(await text(staying))).toEqual({ runs: 1 });
 });
 
 it('[H14] Fastify requests that are injected are protected too', async () => {
