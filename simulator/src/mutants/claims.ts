@@ -90,8 +90,8 @@ export const CLAIMS: readonly Mutant[] = [
     edits: [
       inEngine(
         'approach.ts',
-        'if (!isHeldBy(current, record.owner)) return true;',
-        "if (current?.record?.state !== 'pending') return true;",
+        'if (!isHeldBy(current, record.owner)) return isLast;',
+        "if (current?.record?.state !== 'pending') return isLast;",
       ),
     ],
   },

@@ -131,8 +131,10 @@ export async function claim(
   const claiming = prepareClaim(parts, operation, decision);
   let result: SwapResult;
   try {
-    const { expected, next } = claiming;
-    result = await swapRecord(parts, 'claim', policy, id, expected, next);
+    result = await callStore(parts, 'claim', policy, () => {
+      claiming.swap = parts.store.swap(id, claiming.expected, claiming.next);
+      return claiming.swap;
+    });
   } catch (error) {
     return claimAfterError(parts, operation, claiming, error);
   }
@@ -147,6 +149,8 @@ export interface Claiming {
   readonly record: PendingRecord;
   readonly next: NextRecord;
   readonly claimedAt: DurationMs;
+  /** The store's own answer, which may come after the engine has stopped waiting for it. */
+  swap: Promise<SwapResult> | null;
 }
 
 export function prepareClaim(
@@ -158,7 +162,7 @@ export function prepareClaim(
   const claimedAt = parts.world.elapsed();
   const next = prepare(operation.id, record);
   parts.world.crashPoint?.('before-claim');
-  return { expected, record, next, claimedAt };
+  return { expected, record, next, claimedAt, swap: null };
 }
 
 export function claimAfterSwap(
@@ -190,8 +194,8 @@ export async function claimAfterError(
   error: unknown,
 ): Promise<Claim | Current | null> {
   if ((error as StoreError).applied === 'no') throw error;
-  const { record, claimedAt } = claiming;
-  const found = await readAfterLostReply(parts, operation, record, claimedAt, error);
+  const { record } = claiming;
+  const found = await readAfterLostReply(parts, operation, claiming, error);
   // Ours, and still ours alone: somebody may have doubted it already, and somebody else answered that.
   if (!isHeldBy(found, record.owner)) return found;
   return claimAfterSwap(parts, operation, claiming, { won: true, revision: found.revision });
@@ -201,11 +205,10 @@ export async function claimAfterError(
 async function readAfterLostReply(
   parts: EngineParts,
   operation: Operation,
-  record: PendingRecord,
-  claimedAt: DurationMs,
+  claiming: Claiming,
   error: unknown,
 ): Promise<Current | null> {
-  const spent = parts.world.elapsed() - claimedAt;
+  const spent = parts.world.elapsed() - claiming.claimedAt;
   try {
     if (spent >= operation.policy.storeTimeoutMs / 2) throw error;
     const found = await read(parts, operation);
@@ -213,7 +216,7 @@ async function readAfterLostReply(
     if (found === null) throw error;
     return found;
   } catch {
-    abandon(parts, operation, record);
+    abandon(parts, operation, claiming);
     throw error;
   }
 }
@@ -222,11 +225,18 @@ async function readAfterLostReply(
  * The caller is about to be told that the store did not answer, so the effect will not run. Should the claim have
  * reached the store all the same, it is taken back in the background, lest it block the key until it lapses.
  */
-function abandon(parts: EngineParts, operation: Operation, record: PendingRecord): void {
+function abandon(parts: EngineParts, operation: Operation, claiming: Claiming): void {
   const { id, policy } = operation;
+  const { record, swap } = claiming;
+  let mayStillCome = swap !== null;
+  const ended = () => {
+    mayStillCome = false;
+  };
+  swap?.then(ended, ended);
   parts.late.add(async () => {
+    const isLast = !mayStillCome;
     const current = await read(parts, operation);
-    if (!isHeldBy(current, record.owner)) return true;
+    if (!isHeldBy(current, record.owner)) return isLast;
     parts.world.crashPoint?.('before-release');
     const released = releaseRecord(record, current.revision);
     const next = released === null ? null : prepare(id, released);

@@ -135,7 +135,7 @@ export class Claim {
     if (this.#queue !== null || this.#lost) return false;
     this.end();
     const { id, fence } = this;
-    startSwap(this.#parts, 'settle', this.#policy, id, fence, next, waiter);
+    void startSwap(this.#parts, 'settle', this.#policy, id, fence, next, waiter);
     return true;
   }
 

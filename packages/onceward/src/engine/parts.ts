@@ -79,7 +79,10 @@ export interface SwapWaiter {
   failed(error: unknown): void;
 }
 
-/** The same, told to a waiter: at once where nothing has to be waited for, and always in its own async context. */
+/**
+ * The same, told to a waiter: at once where nothing has to be waited for, and always in its own async context. Gives
+ * the store's own answer, which may come after the waiter was told that it is late.
+ */
 export function startSwap(
   parts: EngineParts,
   phase: StorePhase,
@@ -88,22 +91,24 @@ export function startSwap(
   expected: Revision | null,
   next: NextRecord | null,
   waiter: SwapWaiter,
-): void {
+): Promise<SwapResult> | null {
   const { store } = parts;
   const call = new BoundCall<SwapResult>(parts, phase, waiter);
   if (store.swapNow === undefined) {
-    call.await(store.swap(id, expected, next));
+    const answer = store.swap(id, expected, next);
+    call.await(answer);
     call.bound(policy.storeTimeoutMs);
-    return;
+    return answer;
   }
   let result: SwapResult;
   try {
     result = store.swapNow(id, expected, next);
   } catch (error) {
     call.failed(error);
-    return;
+    return null;
   }
   call.succeeded(result);
+  return null;
 }
 
 /**

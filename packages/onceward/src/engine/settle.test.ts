@@ -215,6 +215,31 @@ describe('a store in trouble', () => {
     expect(never).not.toHaveBeenCalled();
   });
 
+  it('[E12] so is one that reaches the store when its absence was already seen', async () => {
+    const inner = memoryStore();
+    const { engine, world } = setUp({
+      traits: inner.traits,
+      read: (at) => inner.read(at),
+      swap: async (at, expected, next) => {
+        if (expected === null)
+          await new Promise<void>((resolve) => world.startTimer(5_000, resolve));
+        return inner.swap(at, expected, next);
+      },
+      scan: (query) => inner.scan(query),
+      count: () => inner.count(),
+      close: () => inner.close(),
+    });
+    const never = vi.fn(async () => committed('never'));
+    const asked = engine.execute(operation, never);
+    await world.advance(operation.policy.storeTimeoutMs);
+    expect(await asked).toMatchObject({ reason: 'store_unavailable' });
+    await world.advance(4_500);
+    expect(await engine.read(id)).toMatchObject({ state: 'pending' });
+    await world.advance(6_000);
+    expect(await engine.read(id)).toBeNull();
+    expect(never).not.toHaveBeenCalled();
+  });
+
   it('[E5] a settle whose reply was lost is recognised as written', async () => {
     const store = troubledStore(memoryStore());
     const { engine } = setUp(store);

@@ -81,7 +81,8 @@ export class StraightRun implements SwapWaiter {
       const guess = { kind: 'claim', expected, attempt: 1, steps } as const;
       const claiming = prepareClaim(this.#parts, this.#operation, guess);
       this.#claiming = claiming;
-      startSwap(this.#parts, 'claim', policy, id, expected, claiming.next, this);
+      const { next } = claiming;
+      claiming.swap = startSwap(this.#parts, 'claim', policy, id, expected, next, this);
     } catch (error) {
       this.#fail(error);
     }

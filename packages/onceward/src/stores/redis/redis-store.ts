@@ -19,22 +19,24 @@ import { requireStorable } from '../storable-id.ts';
 import type { Waiters } from '../waiters.ts';
 import { AWAIT } from './await.lua.ts';
 import type { DurabilityProof } from './durability-proof.ts';
-import type { KeySwap } from './packed-swaps.ts';
+import { claimAllCommand, claimCommand, type KeySwap, packSwaps } from './key-swap.ts';
 import { countRecords, PAGE, type Page, recordsIn, scanHeads, scanRecords } from './record-scan.ts';
-import type { Command, Reply } from './redis-driver.ts';
+import type { Reply } from './redis-driver.ts';
 import type { RedisLink } from './redis-link.ts';
 import type { RedisServers } from './redis-servers.ts';
 import { RESERVE_REVISIONS } from './reserve-revisions.lua.ts';
 import { RevisionSource } from './revision-source.ts';
-import { decodeValue, encodeHead, encodeValue, keyOf, type StoredValue } from './stored-value.ts';
+import { decodeValue, encodeHead, keyOf, type StoredValue } from './stored-value.ts';
 import { SWAP } from './swap.lua.ts';
 import { SwapBatches } from './swap-batches.ts';
 
 /**
  * How long a settled record stays after it fell due, and a forgotten one leaves its revision. It must exceed the life
- * of a block of revisions plus the longest call: see `revision-source.ts`.
+ * of a block of revisions (see `revision-source.ts`) plus the longest call: a claim that is sent with others, again on
+ * its own after half of its time, and once more with the text of the script. Its time is at most half a minute, so that
+ * makes 95 seconds.
  */
-export const GRACE_MS: DurationMs = MINUTE;
+export const GRACE_MS: DurationMs = 2 * MINUTE;
 
 const MAX_RECORD_BYTES = 8 * MIB;
 /** Keeps a call of the script well under a millisecond of the server's time. */
@@ -93,8 +95,12 @@ export class RedisStore implements RecordStore {
     this.#swaps = new SwapBatches({
       maxBatch: parts.servers.clustered ? 1 : MAX_BATCH,
       timeoutMs: parts.timeoutMs,
-      claim: (swap) => this.#servers.run(swap.key, claiming(swap)),
-      run: (keys, packed) => this.#runScript(SWAPPING, keys, packed),
+      claim: (swap) => this.#servers.run(swap.key, claimCommand(swap)),
+      claimAll: (swaps) => this.#servers.run(swaps[0]!.key, claimAllCommand(swaps)),
+      run: (swaps) => {
+        const keys = swaps.map(({ key }) => key);
+        return this.#runScript(SWAPPING, keys, packSwaps(swaps));
+      },
       judge: (swap, found) => this.#judge(swap, found),
     });
     this.#rounds = new Rounds(
@@ -180,14 +186,34 @@ export class RedisStore implements RecordStore {
   ): Promise<SwapResult> {
     const now = performance.now();
     const seen = expected ?? 0;
-    const lifetime = lifetimeOf(next);
     const revision = this.#revisions.take(seen, now);
-    if (revision !== null) {
-      return this.#swaps.add({ key, expected, overMark, next, revision, lifetime }, now);
-    }
-    return this.#revisionAbove(seen).then((one) => {
-      const swap = { key, expected, overMark, next, revision: one, lifetime };
-      return this.#swaps.add(swap, performance.now());
+    if (revision !== null) return this.#add(key, expected, overMark, next, revision, now);
+    return this.#revisionAbove(seen).then((one) =>
+      this.#add(key, expected, overMark, next, one, now),
+    );
+  }
+
+  #add(
+    key: string,
+    expected: Revision | null,
+    overMark: boolean,
+    next: NextRecord | null,
+    revision: Revision,
+    addedAt: DurationMs,
+  ): Promise<SwapResult> {
+    const lifetime = lifetimeOf(next);
+    return new Promise((resolve, reject) => {
+      this.#swaps.add({
+        key,
+        expected,
+        overMark,
+        next,
+        revision,
+        lifetime,
+        addedAt,
+        resolve,
+        reject,
+      });
     });
   }
 
@@ -226,14 +252,6 @@ export class RedisStore implements RecordStore {
       { applied: 'no' },
     );
   }
-}
-
-/** One plain command that also shows the winner. */
-function claiming({ key, next, revision, lifetime }: KeySwap): Command {
-  const value = encodeValue(next, revision);
-  return lifetime === ''
-    ? ['SET', key, value, 'NX', 'GET']
-    : ['SET', key, value, 'NX', 'GET', 'PX', lifetime];
 }
 
 /** In milliseconds. Redis itself forgets what is settled, some time after it fell due; a claim or a doubt stays. */

@@ -1,6 +1,7 @@
 import type { Revision } from '../../engine/record.ts';
 import type { NextRecord } from '../../engine/record-store.ts';
-import { REVISION_BYTES, valueLength, writeHead, writeValue } from './stored-value.ts';
+import type { Argument, Command } from './redis-driver.ts';
+import { encodeValue, REVISION_BYTES, valueLength, writeHead, writeValue } from './stored-value.ts';
 
 /** What is to be written under a key, and instead of what. */
 export interface KeySwap {
@@ -14,6 +15,31 @@ export interface KeySwap {
   readonly revision: Revision;
   /** In milliseconds, or nothing. */
   readonly lifetime: string;
+}
+
+/** Claims a key with one plain command, which also shows the winner. */
+export function claimCommand({ key, next, revision, lifetime }: KeySwap): Command {
+  const value = encodeValue(next, revision);
+  return lifetime === ''
+    ? ['SET', key, value, 'NX', 'GET']
+    : ['SET', key, value, 'NX', 'GET', 'PX', lifetime];
+}
+
+/** Claims several keys with one plain command: all of them, or none where one is taken. */
+export function claimAllCommand(swaps: readonly KeySwap[]): Command {
+  const command: [string, ...Argument[]] = ['MSETNX'];
+  for (const { key, next, revision } of swaps) command.push(key, encodeValue(next, revision));
+  return command;
+}
+
+/** That command knows no lifetimes, and would let the last of two claims on one key win beside the first. */
+export function canClaimAll(swaps: readonly KeySwap[]): boolean {
+  const keys = new Set<string>();
+  for (const { key, lifetime } of swaps) {
+    if (lifetime !== '') return false;
+    keys.add(key);
+  }
+  return keys.size === swaps.length;
 }
 
 const FRAME = REVISION_BYTES + 4 + 1;
