@@ -1,7 +1,7 @@
 import type { Revision } from '../../engine/record.ts';
 import type { NextRecord } from '../../engine/record-store.ts';
 import type { Argument, Command } from './redis-driver.ts';
-import { encodeValue, REVISION_BYTES, valueLength, writeHead, writeValue } from './stored-value.ts';
+import { encodeValue, REVISION_BYTES, valueLength, writeHead } from './stored-value.ts';
 
 /** What is to be written under a key, and instead of what. */
 export interface KeySwap {
@@ -42,29 +42,28 @@ export function canClaimAll(swaps: readonly KeySwap[]): boolean {
   return keys.size === swaps.length;
 }
 
-const FRAME = REVISION_BYTES + 4 + 1;
+/** Expected revision and the length of the lifetime. */
+const FRAME = REVISION_BYTES + 1;
 
-/** The argument of the swap script: see `swap.lua.ts`. */
-export function packSwaps(swaps: readonly KeySwap[]): Buffer {
+/** The arguments of the swap script: see `swap.lua.ts`. */
+export function swapArguments(swaps: readonly KeySwap[]): Buffer[] {
   let total = 0;
-  for (const swap of swaps) total += packedLength(swap);
-  const packed = Buffer.allocUnsafe(total);
+  for (const { lifetime } of swaps) total += FRAME + lifetime.length;
+  const frames = Buffer.allocUnsafe(total);
+  const args: Buffer[] = [frames];
   let at = 0;
   for (const { expected, overMark, next, revision, lifetime } of swaps) {
-    const length = valueLength(next);
-    if (expected === null) packed.fill(0xff, at, at + REVISION_BYTES);
-    else writeHead(packed, at, expected, overMark);
-    packed.writeUInt32BE(length, at + REVISION_BYTES);
-    packed[at + FRAME - 1] = lifetime.length;
-    at += FRAME;
-    writeValue(packed, at, next, revision);
-    at += length;
-    packed.write(lifetime, at, 'latin1');
-    at += lifetime.length;
+    if (expected === null) frames.fill(0xff, at, at + REVISION_BYTES);
+    else writeHead(frames, at, expected, overMark);
+    frames[at + FRAME - 1] = lifetime.length;
+    frames.write(lifetime, at + FRAME, 'latin1');
+    at += FRAME + lifetime.length;
+    args.push(encodeValue(next, revision));
   }
-  return packed;
+  return args;
 }
 
-export function packedLength({ next, lifetime }: KeySwap): number {
-  return FRAME + valueLength(next) + lifetime.length;
+/** How many bytes it takes on its way, but for those of the protocol. */
+export function sizeOf({ key, next, lifetime }: KeySwap): number {
+  return key.length + FRAME + lifetime.length + valueLength(next);
 }

@@ -19,7 +19,7 @@ import { requireStorable } from '../storable-id.ts';
 import type { Waiters } from '../waiters.ts';
 import { AWAIT } from './await.lua.ts';
 import type { DurabilityProof } from './durability-proof.ts';
-import { claimAllCommand, claimCommand, type KeySwap, packSwaps } from './key-swap.ts';
+import { claimAllCommand, claimCommand, type KeySwap, swapArguments } from './key-swap.ts';
 import { countRecords, PAGE, type Page, recordsIn, scanHeads, scanRecords } from './record-scan.ts';
 import type { Reply } from './redis-driver.ts';
 import type { RedisLink } from './redis-link.ts';
@@ -99,7 +99,7 @@ export class RedisStore implements RecordStore {
       claimAll: (swaps) => this.#servers.run(swaps[0]!.key, claimAllCommand(swaps)),
       run: (swaps) => {
         const keys = swaps.map(({ key }) => key);
-        return this.#runScript(SWAPPING, keys, packSwaps(swaps));
+        return this.#runScript(SWAPPING, keys, swapArguments(swaps));
       },
       judge: (swap, found) => this.#judge(swap, found),
     });
@@ -170,7 +170,7 @@ export class RedisStore implements RecordStore {
     try {
       await waiters.add(key, wake, () => subscriptions.subscribe(key));
       // It may have changed before the subscription stood.
-      const reply = await this.#runScript(AWAITING, [key], encodeHead(seen));
+      const reply = await this.#runScript(AWAITING, [key], [encodeHead(seen)]);
       if (recordIn(valueIn(reply))?.revision === seen) await woken;
     } finally {
       signal.removeEventListener('abort', wake);
@@ -227,15 +227,19 @@ export class RedisStore implements RecordStore {
     return { won: false, current: recordIn(found) };
   }
 
-  async #runScript({ text, sha }: Script, keys: readonly string[], arg: Buffer): Promise<Reply> {
+  async #runScript(
+    { text, sha }: Script,
+    keys: readonly string[],
+    args: readonly Buffer[],
+  ): Promise<Reply> {
     const key = keys[0] as string;
     const count = String(keys.length);
     try {
-      return await this.#servers.run(key, ['EVALSHA', sha, count, ...keys, arg]);
+      return await this.#servers.run(key, ['EVALSHA', sha, count, ...keys, ...args]);
     } catch (error) {
       // A server that restarted has forgotten the script; sending it whole also loads it.
       if (!(error instanceof StoreError) || !error.message.includes('NOSCRIPT')) throw error;
-      return this.#servers.run(key, ['EVAL', text, count, ...keys, arg]);
+      return this.#servers.run(key, ['EVAL', text, count, ...keys, ...args]);
     }
   }
 

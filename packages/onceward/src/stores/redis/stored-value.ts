@@ -63,25 +63,15 @@ export function valueLength(next: NextRecord | null): number {
 /** `next: null` leaves the mark of a forgotten record. */
 export function encodeValue(next: NextRecord | null, revision: Revision): Buffer {
   const value = Buffer.allocUnsafe(valueLength(next));
-  writeValue(value, 0, next, revision);
-  return value;
-}
-
-/** The same into a place that is long enough. */
-export function writeValue(
-  target: Buffer,
-  at: number,
-  next: NextRecord | null,
-  revision: Revision,
-): void {
   const due = next?.dueAt ?? NEVER;
   const dueAt = due > 0 ? Math.min(Math.ceil(due), NEVER) : 0;
-  writeHead(target, at, revision, next === null);
+  writeHead(value, 0, revision, next === null);
   // The upper half of a due time has three bytes; state and form take the place of the fourth.
-  writeHalf(target, at + 8, Math.floor(dueAt / HALF));
-  target[at + 8] = FORM + (next === null ? 0 : STATES.indexOf(next.state));
-  writeHalf(target, at + 12, dueAt % HALF);
-  if (next !== null) target.set(next.bytes, at + HEAD_BYTES);
+  writeHalf(value, 8, Math.floor(dueAt / HALF));
+  value[8] = FORM + (next === null ? 0 : STATES.indexOf(next.state));
+  writeHalf(value, 12, dueAt % HALF);
+  if (next !== null) value.set(next.bytes, HEAD_BYTES);
+  return value;
 }
 
 export function decodeValue(buffer: Buffer): StoredValue {

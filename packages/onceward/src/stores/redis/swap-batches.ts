@@ -3,7 +3,7 @@ import type { SwapResult } from '../../engine/record-store.ts';
 import { type DurationMs, MIB } from '../../engine/units.ts';
 import { late } from '../call-deadlines.ts';
 import { ClaimsGuess } from './claims-guess.ts';
-import { canClaimAll, type KeySwap, packedLength } from './key-swap.ts';
+import { canClaimAll, type KeySwap, sizeOf } from './key-swap.ts';
 import type { Reply } from './redis-driver.ts';
 import { refused } from './redis-link.ts';
 
@@ -28,7 +28,7 @@ export interface AwaitedSwap extends KeySwap {
   reject(error: unknown): void;
 }
 
-/** What one call of the script carries; Redis does nothing else meanwhile. A single value may exceed it. */
+/** What one command carries; Redis does nothing else meanwhile. A single value may exceed it. */
 const MAX_BYTES = MIB;
 /**
  * So many do not wait for the end of this turn of the event loop. A driver that writes at the end of a turn then writes
@@ -58,7 +58,7 @@ export class SwapBatches {
       this.#send([swap]);
       return;
     }
-    const bytes = packedLength(swap);
+    const bytes = sizeOf(swap);
     const { length } = this.#waiting;
     const isFull = length >= this.#options.maxBatch || this.#bytes + bytes > MAX_BYTES;
     if (length > 0 && isFull) this.#flush(swap.addedAt);
@@ -129,8 +129,8 @@ export class SwapBatches {
   }
 
   /**
-   * Together they were refused: one of the keys is taken, or the command is not to be had. Whoever could not be answered
-   * in time is not sent again.
+   * Together they were refused: one of the keys is taken, or the command is not to be had. Whoever could not be
+   * answered in time is not sent again.
    */
   #claimEach(claims: readonly AwaitedSwap[], sentAt: DurationMs): void {
     const limitMs = this.#options.timeoutMs / 2;

@@ -3,13 +3,15 @@
  *
  *   KEYS[i]   a record; also the channel that wakes those who wait for it
  *   ARGV[1]   for each of them, one behind the other: the expected revision (8 bytes, the head of the stored value; all
- *             ones where nothing is expected), the lengths of the next value (4) and of its lifetime (1), these two
+ *             ones where nothing is expected), the length of the next value's lifetime (1), the lifetime
+ *   ARGV[i+1] the next value of KEYS[i]
  *
  *   returns   1 when all were written; else for each: 1 when it was, or the value that is there, or nil, or why it was
  *             refused
  *
- * The lifetime is after how many milliseconds Redis may forget the value; none is never. All is in one argument because
- * each of its own would cost the driver several strings.
+ * The lifetime is after how many milliseconds Redis may forget the value; none is never. The short parts are in one
+ * argument because each of its own would cost the driver several strings. The long ones are not: Lua hashes every byte
+ * of every string, and would do so once more for what is cut out of another.
  *
  * Every call into Redis costs about as much as a plain command, so a claim is one and a replacement two, and nothing is
  * decoded. Only a record that somebody awaits (see `await.lua.ts`) is worth a third: its head differs from the expected
@@ -19,7 +21,7 @@
  * without the right to publish can still write; waiters then poll.
  */
 export const SWAP = `
-local call, sub, unpack = redis.pcall, string.sub, struct.unpack
+local call, sub, byte = redis.pcall, string.sub, string.byte
 
 local function claim(key, value, lifetime)
   if lifetime then return call('SET', key, value, 'NX', 'GET', 'PX', lifetime) or 1 end
@@ -30,7 +32,7 @@ local function replace(key, value, lifetime, expected)
   local head = call('GETRANGE', key, '0', '7')
   if type(head) == 'table' then return head end
   local awaited = head ~= expected and #head == 8
-    and head == string.char(string.byte(expected) + 32) .. sub(expected, 2)
+    and head == string.char(byte(expected) + 32) .. sub(expected, 2)
   if head ~= expected and not awaited then return call('GET', key) end
   local done
   if lifetime then
@@ -43,14 +45,14 @@ local function replace(key, value, lifetime, expected)
   return 1
 end
 
-local all, from, nothing, replies, isWritten = ARGV[1], 1, string.rep('\\255', 8), {}, true
+local args, nothing, replies, isWritten = ARGV, string.rep('\\255', 8), {}, true
+local frames, from = args[1], 1
 for at, key in ipairs(KEYS) do
-  local expected, valueLength, lifetimeLength, first = unpack('>c8I4B', all, from)
-  from = first + valueLength + lifetimeLength
-  local value = sub(all, first, first + valueLength - 1)
-  local lifetime = lifetimeLength > 0 and sub(all, first + valueLength, from - 1)
+  local expected, length = sub(frames, from, from + 7), byte(frames, from + 8)
+  local lifetime = length > 0 and sub(frames, from + 9, from + 8 + length)
+  from = from + 9 + length
   local write = expected == nothing and claim or replace
-  local reply = write(key, value, lifetime, expected)
+  local reply = write(key, args[at + 1], lifetime, expected)
   if reply ~= 1 then isWritten = false end
   replies[at] = reply
 end
