@@ -13,8 +13,8 @@ export const CLAIMS: readonly Mutant[] = [
     edits: [
       inEngine(
         'straight-run.ts',
-        "startSwap(this.#parts, 'claim', policy, id, expected, claiming.next, this);",
-        "if (expected === null) this.succeeded({ won: true, revision: 1 });\n      else startSwap(this.#parts, 'claim', policy, id, expected, claiming.next, this);",
+        "claiming.swap = startSwap(this.#parts, 'claim', policy, id, expected, next, this);",
+        "if (expected === null) this.succeeded({ won: true, revision: 1 });\n      else startSwap(this.#parts, 'claim', policy, id, expected, next, this);",
       ),
     ],
   },

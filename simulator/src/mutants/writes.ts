@@ -13,7 +13,7 @@ export const WRITES: readonly Mutant[] = [
       ),
       inEngine(
         'claim.ts',
-        "startSwap(this.#parts, 'settle', this.#policy, id, fence, next, waiter);",
+        "void startSwap(this.#parts, 'settle', this.#policy, id, fence, next, waiter);",
         "void this.#parts.store.read(id).then((found) => startSwap(this.#parts, 'settle', this.#policy, id, found?.revision ?? fence, next, waiter), () => waiter.failed(fence));",
       ),
     ],
