@@ -164,6 +164,12 @@ describe('claims that come together', () => {
     for (const result of results) expect(result).toMatchObject({ applied: 'unknown' });
   });
 
+  it('[E12] were not made where the command is refused and the script too', async () => {
+    const { add } = setUp(refusal('no'), 128, refusal('no'));
+    const results = await Promise.all(keys.map((key) => outcomeOf(add(claimOf(key)))));
+    for (const result of results) expect(result).toMatchObject({ applied: 'no' });
+  });
+
   it('are not tried while Redis takes its time: they would have to be sent again', async () => {
     const slowly = async () => {
       await new Promise((resolve) => setTimeout(resolve, TIMEOUT_MS / 4 + 20));

@@ -35,6 +35,7 @@ const MAX_BYTES = MIB;
  * them in this one, and Redis has them while this process is busy with the next.
  */
 const ENOUGH = 8;
+
 /**
  * Swaps that come together share one command: starting a script costs Redis as much as a plain write, and each command
  * costs the driver several promises. Claims take a plain one, on the guess that none of the keys is taken; where one
@@ -61,7 +62,7 @@ export class SwapBatches {
     const bytes = sizeOf(swap);
     const { length } = this.#waiting;
     const isFull = length >= this.#options.maxBatch || this.#bytes + bytes > MAX_BYTES;
-    if (length > 0 && isFull) this.#flush(swap.addedAt);
+    if (length > 0 && isFull) this.#flush(performance.now());
     this.#bytes += bytes;
     const count = this.#waiting.push(swap);
     if (count === 1) setImmediate(() => this.#flush(performance.now()));
@@ -116,13 +117,13 @@ export class SwapBatches {
           this.#tell(claims, 1, sentAt);
         } else {
           this.#guess.wasWrong();
-          this.#claimEach(claims, sentAt);
+          this.#claimEach(claims, sentAt, doubt);
         }
       },
       (error: unknown) => {
         this.#guess.wasWrong();
         if (isNotToBeHad(error)) this.#guess.forbid();
-        if (error instanceof StoreError && error.applied === 'no') this.#claimEach(claims, sentAt);
+        if (isRefused(error)) this.#claimEach(claims, sentAt, fail);
         else for (const { reject } of claims) reject(error);
       },
     );
@@ -132,7 +133,11 @@ export class SwapBatches {
    * Together they were refused: one of the keys is taken, or the command is not to be had. Whoever could not be
    * answered in time is not sent again.
    */
-  #claimEach(claims: readonly AwaitedSwap[], sentAt: DurationMs): void {
+  #claimEach(
+    claims: readonly AwaitedSwap[],
+    sentAt: DurationMs,
+    explain: (error: unknown) => never,
+  ): void {
     const limitMs = this.#options.timeoutMs / 2;
     const now = performance.now();
     this.#roundTripMs = now - sentAt;
@@ -141,7 +146,7 @@ export class SwapBatches {
       if (now - swap.addedAt > limitMs) swap.reject(late(limitMs, 'unknown'));
       else batch.push(swap);
     }
-    if (batch.length > 0) this.#await(batch, this.#options.run(batch).catch(doubt));
+    if (batch.length > 0) this.#await(batch, this.#options.run(batch).catch(explain));
   }
 
   #run(batch: readonly AwaitedSwap[]): void {
@@ -195,6 +200,14 @@ export class SwapBatches {
 function doubt(error: unknown): never {
   if (!(error instanceof StoreError) || error.applied === 'unknown') throw error;
   throw new StoreError(error.code, error.message, { cause: error, applied: 'unknown' });
+}
+
+function fail(error: unknown): never {
+  throw error;
+}
+
+function isRefused(error: unknown): boolean {
+  return error instanceof StoreError && error.applied === 'no';
 }
 
 /** A user of Redis may be denied a command, and a proxy may not know it. */
