@@ -20,6 +20,7 @@ const PACKAGES = {
   prometheus: 'prometheus',
   promtool: 'prometheus',
   wrk: 'wrk',
+  openssl: 'openssl',
 } as const;
 
 export type Program = keyof typeof PACKAGES;

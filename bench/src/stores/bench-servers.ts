@@ -25,6 +25,7 @@ export async function benchServers(report: Report, options: BenchOptions): Promi
     server('Fastify + two plain SETs (no file)', [memoryOnly.url, 'plain'], ofMemory),
     server('Fastify + @node-idempotency (no file)', [memoryOnly.url, 'peer'], ofMemory),
     server('Fastify + Redis (no file), new key', [memoryOnly.url], ofMemory),
+    server('Fastify + Redis (no file), @redis/client', [memoryOnly.url, 'driver'], ofMemory),
     server('Fastify + Redis (always), new key', [durable.url], ofDurable),
     server('Fastify + PostgreSQL (durable), new key', [postgres.url]),
   ];

@@ -19,9 +19,9 @@ interface Order {
   readonly amount: number;
 }
 
-async function openStore(url: string): Promise<RecordStore> {
+async function openStore(url: string, guard: string | undefined): Promise<RecordStore> {
   return url.startsWith('redis:')
-    ? openRedisStore({ client: createClient({ url }) })
+    ? openRedisStore(guard === 'driver' ? { client: createClient({ url }) } : { url })
     : openPostgresStore({ pool: new Pool({ connectionString: url }) });
 }
 
@@ -79,7 +79,7 @@ async function listenerFor(
   else if (storeUrl !== undefined && guard === 'peer') await addPeer(app, storeUrl);
   else if (storeUrl !== undefined) {
     app.register(idempotency, {
-      store: await openStore(storeUrl),
+      store: await openStore(storeUrl, guard),
       scopeFrom: () => 'tenant-42',
       effect: { kind: 'external', onLapse: 'in_doubt' },
     });

@@ -89,7 +89,7 @@ async function openStore(settings: Settings, log: Logger): Promise<RecordStore> 
     case 'postgres':
       return openPostgres(storeUrlOf(settings), timeoutMs, log);
     case 'redis':
-      return openRedis(storeUrlOf(settings), timeoutMs, log);
+      return openRedis(storeUrlOf(settings), timeoutMs);
     case 'wal':
       return openWalStore({
         directory: join(settings.data, 'wal'),
@@ -144,14 +144,9 @@ async function openPostgres(url: string, timeoutMs: number, log: Logger): Promis
   });
 }
 
-async function openRedis(url: string, timeoutMs: number, log: Logger): Promise<RecordStore> {
-  const [{ openRedisStore }, { createClient }] = await Promise.all([
-    import('onceward/redis'),
-    import('@redis/client'),
-  ]);
-  const client = createClient({ url });
-  client.on('error', (err) => log.warn({ err }, 'store_connection_lost'));
-  return openRedisStore({ client, timeoutMs });
+async function openRedis(url: string, timeoutMs: number): Promise<InspectedStore> {
+  const { openRedisStore } = await import('onceward/redis');
+  return openRedisStore({ url, timeoutMs });
 }
 
 /** One setting of a store's server, and what follows from it. */
@@ -169,11 +164,8 @@ export async function openToInspect(address: string, timeoutMs: number): Promise
   const [scheme = '', rest = ''] = address.split(/:(?:\/\/)?(.*)/s);
   switch (scheme) {
     case 'redis':
-    case 'rediss': {
-      const { openRedisStore } = await import('onceward/redis');
-      const { createClient } = await import('@redis/client');
-      return openRedisStore({ client: createClient({ url: address }), timeoutMs });
-    }
+    case 'rediss':
+      return openRedis(address, timeoutMs);
     case 'postgres':
     case 'postgresql': {
       const { openPostgresStore } = await import('onceward/postgres');

@@ -1,11 +1,10 @@
 // A server in a process of its own: Fastify on Redis. It tells its parent when a handler runs and goes on when told.
-import { createClient } from '@redis/client';
 import Fastify from 'fastify';
 import { idempotency } from '../../src/doors/fastify.ts';
 import { openRedisStore } from '../../src/stores/redis/index.ts';
 
 const [redisUrl = '', name = '', onLapse = 'in_doubt', leaseMs = '60000'] = process.argv.slice(2);
-const store = await openRedisStore({ client: createClient({ url: redisUrl }) });
+const store = await openRedisStore({ url: redisUrl });
 const gate = new Promise<void>((resolve) => {
   process.once('message', () => resolve());
 });

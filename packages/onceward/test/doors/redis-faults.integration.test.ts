@@ -1,4 +1,3 @@
-import { createClient } from '@redis/client';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../../../scripts/services/index.ts';
@@ -14,7 +13,7 @@ let during: () => Promise<void> | void = () => {};
 
 beforeEach(async () => {
   redis = await startRedis();
-  store = await openRedisStore({ client: createClient({ url: redis.url }) });
+  store = await openRedisStore({ url: redis.url });
   runs = 0;
   during = () => {};
   app = Fastify();

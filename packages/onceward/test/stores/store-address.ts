@@ -1,4 +1,3 @@
-import { createClient } from '@redis/client';
 import Database from 'libsql';
 import pg from 'pg';
 import type { RecordStore } from '../../src/engine/record-store.ts';
@@ -23,7 +22,7 @@ export async function openStoreAt(address: StoreAddress): Promise<RecordStore> {
   const { at, timeoutMs } = address;
   switch (address.kind) {
     case 'redis':
-      return openRedisStore({ client: createClient({ url: at }), timeoutMs });
+      return openRedisStore({ url: at, timeoutMs });
     case 'postgres':
       return openPostgresAt(address);
     case 'sqlite':

@@ -23,17 +23,21 @@ const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const claimOf = (text: string) =>
   ({ bytes: Buffer.from(text), state: 'pending', dueAt: Date.now() + 60_000 }) as const;
 
-const clients = {
-  '@redis/client': (port: number) => createClient({ url: `redis://127.0.0.1:${port}` }),
-  ioredis: (port: number) => new Redis(port, '127.0.0.1', { lazyConnect: true }),
+const atUrl = (port: number) => ({ url: `redis://127.0.0.1:${port}` });
+const ways = {
+  'at a URL': atUrl,
+  'through @redis/client': (port: number) => ({ client: createClient(atUrl(port)) }),
+  'through ioredis': (port: number) => ({
+    client: new Redis(port, '127.0.0.1', { lazyConnect: true }),
+  }),
 };
 
-describe.each(Object.entries(clients))('claims together, through %s', (_name, clientOf) => {
+describe.each(Object.entries(ways))('claims together, %s', (_name, sourceOf) => {
   const openers = () => {
     tests += 1;
     const prefix = `together-${tests}:`;
     const open = async (port = server.port, timeoutMs = 1_000): Promise<RedisStore> => {
-      const store = await openRedisStore({ client: clientOf(port), prefix, timeoutMs });
+      const store = await openRedisStore({ ...sourceOf(port), prefix, timeoutMs });
       opened.push(store);
       return store;
     };

@@ -1,10 +1,13 @@
+import type { ConnectionOptions } from 'node:tls';
 import { StoreError } from '../../engine/errors.ts';
 import { type DurationMs, SECOND } from '../../engine/units.ts';
 import { type Durability, requireDurability } from '../durability.ts';
 import { Waiters } from '../waiters.ts';
 import { proveDurability } from './durability-proof.ts';
+import { parseRedisUrl } from './redis-address.ts';
 import { RedisCluster } from './redis-cluster.ts';
 import {
+  type Address,
   type ConnectionPattern,
   connectionPattern,
   type OpenConnection,
@@ -14,6 +17,7 @@ import { RedisLink } from './redis-link.ts';
 import { type RedisServers, singleServer } from './redis-servers.ts';
 import { RedisStore } from './redis-store.ts';
 import { SWAP } from './swap.lua.ts';
+import { wirePattern } from './wire-connection.ts';
 
 export type { Durability, StoreFinding } from '../durability.ts';
 export type {
@@ -25,13 +29,33 @@ export type {
 } from './redis-driver.ts';
 export type { RedisStore } from './redis-store.ts';
 
-export interface RedisStoreOptions {
+/** Where Redis is. */
+export interface RedisAtUrl {
+  /**
+   * `redis://user:password@host:port/database`, or `rediss://` for TLS. One node of a cluster is enough. No driver is
+   * needed, and less time is spent in this process than with one.
+   */
+  readonly url: string;
+  /** For `rediss://`: authorities, certificates and whatever else `tls.connect` takes. */
+  readonly tls?: ConnectionOptions;
+  readonly client?: undefined;
+}
+
+/** Redis as a driver reaches it: through its sentinels, with its credentials, by its cluster's nodes. */
+export interface RedisOfClient {
   /**
    * A client of `@redis/client`, `redis` or `ioredis`, for one server or for a cluster. The store opens connections of
    * its own with the same settings, because it must not share a queue that sends commands after their callers have
    * left.
    */
   readonly client: RedisClient;
+  readonly url?: undefined;
+  readonly tls?: undefined;
+}
+
+export type RedisStoreOptions = (RedisAtUrl | RedisOfClient) & RedisStoreSettings;
+
+export interface RedisStoreSettings {
   /** What every key begins with. */
   readonly prefix?: string;
   /** How long a call may take, at most half a minute. */
@@ -46,7 +70,7 @@ export interface RedisStoreOptions {
  * Records in Redis 7 or later, or Valkey: one plain command to claim, one lean script to settle.
  *
  * ```ts
- * const store = await openRedisStore({ client: createClient({ url }) });
+ * const store = await openRedisStore({ url: 'redis://127.0.0.1:6379' });
  * ```
  */
 export async function openRedisStore(options: RedisStoreOptions): Promise<RedisStore> {
@@ -57,7 +81,7 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<RedisS
   const prefix = options.prefix ?? 'onceward:';
   if (/[{}]/.test(prefix)) throw invalid(`prefix is ${prefix}; it must not hold braces`);
 
-  const pattern = await connectionPattern(options.client, timeoutMs).catch(unreachable);
+  const pattern = await patternFor(options, timeoutMs);
   const { servers, openAny } = await connectServers(pattern, timeoutMs);
   const waiters = new Waiters();
   let subscriptions: RedisLink | null = null;
@@ -81,19 +105,52 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<RedisS
   }
 }
 
+async function patternFor(
+  options: RedisStoreOptions,
+  timeoutMs: DurationMs,
+): Promise<ConnectionPattern> {
+  const { url, client, tls } = options;
+  if (url !== undefined && client === undefined) {
+    return wirePattern(parseRedisUrl(url), tls ?? {}, timeoutMs);
+  }
+  if (client === undefined || url !== undefined) {
+    throw invalid('give either url or client, which say where Redis is');
+  }
+  return connectionPattern(client, timeoutMs).catch(unreachable);
+}
+
 async function connectServers(
-  { nodes, openTo }: ConnectionPattern,
+  { nodes, seed, openTo }: ConnectionPattern,
   timeoutMs: DurationMs,
 ): Promise<{ servers: RedisServers; openAny: OpenConnection }> {
-  if (nodes !== null) {
-    const cluster = await RedisCluster.connect(openTo, nodes, timeoutMs);
-    return { servers: cluster, openAny: cluster.openAny };
-  }
+  if (nodes !== null) return connectCluster(openTo, nodes, timeoutMs);
   const open = openTo(null);
   const link = await RedisLink.connect(open, timeoutMs);
+  const clustered = await isClustered(link);
+  if (clustered && seed !== null) {
+    link.close();
+    return connectCluster(openTo, [seed], timeoutMs);
+  }
   // A node of a cluster refuses what crosses slots, also to a client that knows no other.
-  const clustered = String(await link.call('INFO', 'cluster')).includes('cluster_enabled:1');
   return { servers: singleServer(link, clustered), openAny: open };
+}
+
+async function connectCluster(
+  openTo: ConnectionPattern['openTo'],
+  seeds: readonly Address[],
+  timeoutMs: DurationMs,
+): Promise<{ servers: RedisServers; openAny: OpenConnection }> {
+  const cluster = await RedisCluster.connect(openTo, seeds, timeoutMs);
+  return { servers: cluster, openAny: cluster.openAny };
+}
+
+async function isClustered(link: RedisLink): Promise<boolean> {
+  try {
+    return String(await link.call('INFO', 'cluster')).includes('cluster_enabled:1');
+  } catch (error) {
+    link.close();
+    throw error;
+  }
 }
 
 function unreachable(cause: unknown): never {

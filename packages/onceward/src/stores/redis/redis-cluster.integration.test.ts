@@ -6,7 +6,7 @@ import type { OperationId } from '../../engine/record.ts';
 import type { RecordStore } from '../../engine/record-store.ts';
 import { storeSuite } from '../../testing/store-suite.ts';
 import { slotOf } from './hash-slot.ts';
-import { openRedisStore, type RedisClient } from './index.ts';
+import { openRedisStore, type RedisAtUrl, type RedisOfClient } from './index.ts';
 import { keyOf } from './stored-value.ts';
 
 let cluster: RedisCluster;
@@ -17,46 +17,50 @@ beforeAll(async () => {
 afterAll(() => cluster.dispose());
 
 interface Given {
-  readonly client: RedisClient;
+  readonly source: RedisAtUrl | RedisOfClient;
   close(): void;
 }
 
-const CLIENTS: Readonly<Record<string, () => Given>> = {
+const WAYS: Readonly<Record<string, () => Given>> = {
+  'the URL of a node'() {
+    const [, second] = cluster.nodes;
+    return { source: { url: second?.url as string }, close: () => {} };
+  },
   '@redis/client'() {
     const rootNodes = cluster.nodes.map(({ url }) => ({ url }));
     const client = createCluster({ rootNodes });
     client.on('error', () => {});
-    return { client, close: () => {} };
+    return { source: { client }, close: () => {} };
   },
   ioredis() {
     const nodes = cluster.nodes.map(({ port }) => ({ host: '127.0.0.1', port }));
     const client = new Cluster(nodes, { lazyConnect: true });
     client.on('error', () => {});
-    return { client, close: () => client.disconnect() };
+    return { source: { client }, close: () => client.disconnect() };
   },
 };
 
 let stores = 0;
 
-async function open(makeClient: () => Given, prefix: string, timeoutMs = 15_000) {
-  const { client, close } = makeClient();
+async function open(way: () => Given, prefix: string, timeoutMs = 15_000) {
+  const { source, close } = way();
   try {
-    return await openRedisStore({ client, prefix, timeoutMs });
+    return await openRedisStore({ ...source, prefix, timeoutMs });
   } finally {
     close();
   }
 }
 
-for (const [name, makeClient] of Object.entries(CLIENTS)) {
+for (const [name, way] of Object.entries(WAYS)) {
   storeSuite({
     name: `a Redis cluster of three nodes through ${name}`,
     timeoutMs: 60_000,
     async open() {
       const prefix = `suite-${stores++}:`;
-      let store: RecordStore = await open(makeClient, prefix);
+      let store: RecordStore = await open(way, prefix);
       const reopen = async () => {
         await store.close();
-        store = await open(makeClient, prefix);
+        store = await open(way, prefix);
         return store;
       };
       return {
@@ -107,12 +111,12 @@ function idOn(node: number, prefix: string): OperationId {
   }
 }
 
-describe.each(Object.keys(CLIENTS))('a cluster through %s', (name) => {
-  const makeClient = CLIENTS[name] as () => Given;
+describe.each(Object.keys(WAYS))('a cluster through %s', (name) => {
+  const way = WAYS[name] as () => Given;
 
   it('[E5] a slot that moves is followed, while it moves and afterwards', async () => {
     const prefix = `moves-${name}:`;
-    const store = await open(makeClient, prefix);
+    const store = await open(way, prefix);
     const id = idOn(0, prefix);
     const key = keyOf(prefix, id);
     const slot = slotOf(key);
@@ -142,7 +146,7 @@ describe.each(Object.keys(CLIENTS))('a cluster through %s', (name) => {
 
   it('[E12] a node that is gone takes its own keys with it, and no others', async () => {
     const prefix = `gone-${name}:`;
-    const store = await open(makeClient, prefix, 1_000);
+    const store = await open(way, prefix, 1_000);
     const [here, gone] = [idOn(0, prefix), idOn(2, prefix)];
     const victim = cluster.nodes[2];
     for (const id of [here, gone]) await store.swap(id, null, record('claim'));
@@ -161,7 +165,7 @@ describe('a cluster whose node fails for good', () => {
   it('[E12] goes on where the replica takes its place, and says that a failover can lose claims', async () => {
     const replica = await cluster.addReplica();
     const prefix = 'failover:';
-    const store = await open(CLIENTS['@redis/client'] as () => Given, prefix, 1_000);
+    const store = await open(WAYS['the URL of a node'] as () => Given, prefix, 1_000);
     const replicas = store.findings.find(({ setting }) => setting === 'connected_slaves');
     expect(replicas).toMatchObject({ limits: true });
     const id = idOn(0, prefix);

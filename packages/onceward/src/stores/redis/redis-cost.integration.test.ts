@@ -25,9 +25,13 @@ afterEach(async () => {
 });
 
 async function openStore(): Promise<RedisStore> {
-  const store = await openRedisStore({ client: createClient({ url: server.url }) });
+  const store = await openRedisStore({ url: server.url });
   opened.push(store);
   return store;
+}
+
+function urlOf(username: string, password: string): string {
+  return Object.assign(new URL(server.url), { username, password }).href;
 }
 
 function record(state: NextRecord['state'], dueInMs: number | null): NextRecord {
@@ -217,8 +221,7 @@ describe('a Redis that is not as it was', () => {
   it('[E1] claims together for a user who may not: the command is tried once', async () => {
     await admin.sendCommand('ACL SETUSER single on nopass ~* &* +@all -msetnx'.split(' '));
     await admin.sendCommand(['ACL', 'LOG', 'RESET']);
-    const client = createClient({ url: server.url, username: 'single', password: 'any' });
-    const store = await openRedisStore({ client });
+    const store = await openRedisStore({ url: urlOf('single', 'any') });
     opened.push(store);
     for (let round = 0; round < 20; round += 1) {
       const ids = ['a', 'b', 'c'].map((key) => ({ scope: 'single', key: `${key} ${round}` }));
@@ -231,8 +234,7 @@ describe('a Redis that is not as it was', () => {
 
   it('settles for a user who may not publish', async () => {
     await admin.sendCommand('ACL SETUSER mute on nopass ~* +@all resetchannels'.split(' '));
-    const client = createClient({ url: server.url, username: 'mute', password: 'any' });
-    const store = await openRedisStore({ client });
+    const store = await openRedisStore({ url: urlOf('mute', 'any') });
     opened.push(store);
     const id = { scope: 'odd', key: 'mute' };
     const revision = await winner(store.swap(id, null, record('pending', 1_000)));
@@ -241,12 +243,13 @@ describe('a Redis that is not as it was', () => {
   });
 
   it.each([
-    ['@redis/client', () => createClient({ url: server.url })],
-    ['ioredis', () => new Redis(server.port, '127.0.0.1', { lazyConnect: true })],
+    ['a URL', () => ({ url: server.url })],
+    ['@redis/client', () => ({ client: createClient({ url: server.url }) })],
+    ['ioredis', () => ({ client: new Redis(server.port, '127.0.0.1', { lazyConnect: true }) })],
   ] as const)(
     '[E5] swaps that come together share one command, and each is decided on its own, through %s',
-    async (name, makeClient) => {
-      const store = await openRedisStore({ client: makeClient(), prefix: `${name}:` });
+    async (name, source) => {
+      const store = await openRedisStore({ ...source(), prefix: `${name}:` });
       opened.push(store);
       const ids = Array.from({ length: 300 }, (_, at) => ({ scope: 'together', key: `key ${at}` }));
       const claim = (id: (typeof ids)[0]) => winner(store.swap(id, null, record('pending', 1_000)));
@@ -340,13 +343,13 @@ describe('what Redis promises', () => {
     ],
   ] as const)('with %o is %s', async (options, durability, limitedBy) => {
     const other = await startRedis(options);
-    const client = createClient({ url: other.url });
-    const store = await openRedisStore({ client });
+    const { url } = other;
+    const store = await openRedisStore({ url });
     expect(store.traits.durability).toBe(durability);
     const limiting = store.findings.filter((one) => one.limits).map((one) => one.setting);
     if (limitedBy !== null) {
       expect(limiting).toContain(limitedBy);
-      const wish = openRedisStore({ client, durability: 'machine' });
+      const wish = openRedisStore({ url, durability: 'machine' });
       await expect(wish).rejects.toMatchObject({ code: 'ONCE_INVALID_CONFIG' });
     }
     await store.close();

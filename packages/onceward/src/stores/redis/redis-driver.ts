@@ -88,6 +88,8 @@ export type OpenConnection = (events: ConnectionEvents) => Promise<RedisConnecti
 export interface ConnectionPattern {
   /** Where a cluster's nodes were when we asked; `null` for a client of one server. */
   readonly nodes: readonly Address[] | null;
+  /** The one server, where it may turn out to be a node of a cluster of which it knows the others. */
+  readonly seed: Address | null;
   openTo(address: Address | null): OpenConnection;
 }
 
@@ -98,7 +100,7 @@ export async function connectionPattern(
 ): Promise<ConnectionPattern> {
   if ('masters' in client) return patternOfNodeCluster(client, connectTimeoutMs);
   if ('nodes' in client) return patternOfIoCluster(client, connectTimeoutMs);
-  return { nodes: null, openTo: opener(client, connectTimeoutMs) };
+  return { nodes: null, seed: null, openTo: opener(client, connectTimeoutMs) };
 }
 
 function opener(client: NodeRedisClient | IoRedisClient, timeoutMs: number) {
@@ -116,7 +118,7 @@ async function patternOfNodeCluster(
   if (opened) await within(timeoutMs, cluster.connect(), () => cluster.destroy());
   const nodes = cluster.masters.map(({ host, port }) => ({ host, port }));
   const like = await cluster.nodeClient(cluster.masters[0] as NodeRedisMaster);
-  const pattern = { nodes, openTo: opener(like, timeoutMs) };
+  const pattern = { nodes, seed: null, openTo: opener(like, timeoutMs) };
   if (opened) cluster.destroy();
   return pattern;
 }
@@ -135,7 +137,7 @@ async function patternOfIoCluster(
     host,
     port,
   }));
-  return { nodes, openTo: opener(masters[0] as IoRedisNode, timeoutMs) };
+  return { nodes, seed: null, openTo: opener(masters[0] as IoRedisNode, timeoutMs) };
 }
 
 /** Blob and simple strings as bytes, by their tags in the protocol. */
@@ -215,7 +217,7 @@ async function openIoRedis(
 }
 
 /** Drivers bound the time to connect, but not the greeting that follows; a silent server would hold it for ever. */
-async function within(
+export async function within(
   ms: number,
   connecting: Promise<unknown>,
   abandon: () => void,

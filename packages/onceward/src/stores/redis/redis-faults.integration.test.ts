@@ -4,7 +4,7 @@ import { afterAll, beforeAll } from 'vitest';
 import { type RedisServer, startRedis } from '../../../../../scripts/services/index.ts';
 import { startFaultProxy } from '../../testing/fault-proxy.ts';
 import { storeFaultSuite } from '../../testing/store-fault-suite.ts';
-import { openRedisStore, type RedisClient } from './index.ts';
+import { openRedisStore, type RedisAtUrl, type RedisOfClient } from './index.ts';
 
 let server: RedisServer;
 
@@ -16,14 +16,14 @@ afterAll(() => server.dispose());
 const TIMEOUT_MS = 500;
 let stores = 0;
 
-function suiteThrough(name: string, makeClient: (port: number) => RedisClient): void {
+function suiteThrough(name: string, source: (port: number) => RedisAtUrl | RedisOfClient): void {
   storeFaultSuite({
     name,
     timeoutMs: TIMEOUT_MS,
     async open() {
       const proxy = await startFaultProxy(server.port);
       const store = await openRedisStore({
-        client: makeClient(proxy.port),
+        ...source(proxy.port),
         prefix: `faults-${stores++}:`,
         timeoutMs: TIMEOUT_MS,
       });
@@ -40,10 +40,10 @@ function suiteThrough(name: string, makeClient: (port: number) => RedisClient): 
   });
 }
 
-suiteThrough('redis through @redis/client', (port) =>
-  createClient({ url: `redis://127.0.0.1:${port}` }),
-);
-suiteThrough(
-  'redis through ioredis',
-  (port) => new Redis(port, '127.0.0.1', { lazyConnect: true }),
-);
+suiteThrough('redis at a URL', (port) => ({ url: `redis://127.0.0.1:${port}` }));
+suiteThrough('redis through @redis/client', (port) => ({
+  client: createClient({ url: `redis://127.0.0.1:${port}` }),
+}));
+suiteThrough('redis through ioredis', (port) => ({
+  client: new Redis(port, '127.0.0.1', { lazyConnect: true }),
+}));

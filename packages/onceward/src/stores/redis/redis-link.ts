@@ -40,10 +40,8 @@ export class RedisLink {
     try {
       await link.#connect();
     } catch (cause) {
-      throw new StoreError('ONCE_STORE_UNAVAILABLE', 'Redis cannot be reached', {
-        cause,
-        applied: 'no',
-      });
+      const message = `Redis cannot be reached: ${(cause as Error).message}`;
+      throw new StoreError('ONCE_STORE_UNAVAILABLE', message, { cause, applied: 'no' });
     }
     return link;
   }

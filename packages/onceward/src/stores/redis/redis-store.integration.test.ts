@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, it } from 'vitest';
 import { canLocate, type RedisServer, startRedis } from '../../../../../scripts/services/index.ts';
 import type { RecordStore } from '../../engine/record-store.ts';
 import { storeSuite } from '../../testing/store-suite.ts';
-import { openRedisStore, type RedisClient } from './index.ts';
+import { openRedisStore, type RedisAtUrl, type RedisOfClient } from './index.ts';
 
 let server: RedisServer;
 let cluster: RedisServer;
@@ -28,14 +28,17 @@ afterAll(async () => {
 let stores = 0;
 
 /** Each store has a prefix of its own, so that it holds nothing. */
-function suiteOn(name: string, at: () => RedisServer, makeClient: (port: number) => RedisClient) {
+function suiteOn(
+  name: string,
+  at: () => RedisServer,
+  source: (port: number) => RedisAtUrl | RedisOfClient,
+) {
   storeSuite({
     name,
     timeoutMs: 60_000,
     async open() {
       const prefix = `suite-${stores++}:`;
-      const openStore = () =>
-        openRedisStore({ client: makeClient(at().port), prefix, timeoutMs: 15_000 });
+      const openStore = () => openRedisStore({ ...source(at().port), prefix, timeoutMs: 15_000 });
       let store: RecordStore = await openStore();
       return {
         store,
@@ -57,14 +60,20 @@ function suiteOn(name: string, at: () => RedisServer, makeClient: (port: number)
   });
 }
 
-const nodeRedis = (port: number) => createClient({ url: `redis://127.0.0.1:${port}` });
-const ioRedis = (port: number) => new Redis(port, '127.0.0.1', { lazyConnect: true });
+const atUrl = (port: number) => ({ url: `redis://127.0.0.1:${port}` });
+const nodeRedis = (port: number) => ({ client: createClient(atUrl(port)) });
+const ioRedis = (port: number) => ({
+  client: new Redis(port, '127.0.0.1', { lazyConnect: true }),
+});
 
+suiteOn('redis at a URL', () => server, atUrl);
 suiteOn('redis through @redis/client', () => server, nodeRedis);
 suiteOn('redis through ioredis', () => server, ioRedis);
+suiteOn('redis in cluster mode, at a URL', () => cluster, atUrl);
 suiteOn('redis in cluster mode', () => cluster, nodeRedis);
 
 if (hasValkey) {
+  suiteOn('valkey at a URL', () => valkey as RedisServer, atUrl);
   suiteOn('valkey through @redis/client', () => valkey as RedisServer, nodeRedis);
   suiteOn('valkey through ioredis', () => valkey as RedisServer, ioRedis);
 } else {

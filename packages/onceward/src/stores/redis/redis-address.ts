@@ -1,0 +1,48 @@
+import { StoreError } from '../../engine/errors.ts';
+
+/** A server, and as whom to speak to it. */
+export interface RedisAddress {
+  readonly host: string;
+  readonly port: number;
+  readonly isSecure: boolean;
+  readonly username: string;
+  readonly password: string;
+  readonly database: number;
+}
+
+const FORM = 'redis://user:password@host:port/database, or rediss:// for TLS';
+
+/** What is refused is not repeated in the error: it may hold a password. */
+export function parseRedisUrl(text: string): RedisAddress {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || !['redis:', 'rediss:'].includes(url.protocol)) {
+    throw invalid(`url is not one of Redis; write ${FORM}`);
+  }
+  if (url.hostname === '') throw invalid(`url names no host; write ${FORM}`);
+  if (url.search !== '' || url.hash !== '') {
+    throw invalid(`url has something behind the database, which means nothing here; write ${FORM}`);
+  }
+  const database = /^\/?(\d{0,5})$/.exec(url.pathname)?.[1];
+  if (database === undefined) throw invalid(`the database in url is not a number; write ${FORM}`);
+  return {
+    // An address of IPv6 is in brackets here, and nowhere else.
+    host: url.hostname.replace(/^\[|\]$/g, ''),
+    port: url.port === '' ? 6_379 : Number(url.port),
+    isSecure: url.protocol === 'rediss:',
+    username: plain('user', url.username),
+    password: plain('password', url.password),
+    database: Number(database),
+  };
+}
+
+function plain(what: string, escaped: string): string {
+  try {
+    return decodeURIComponent(escaped);
+  } catch {
+    throw invalid(`the ${what} in url has a % that escapes nothing; write it as %25`);
+  }
+}
+
+function invalid(message: string): StoreError {
+  return new StoreError('ONCE_INVALID_CONFIG', message, { applied: 'no' });
+}
