@@ -34,10 +34,12 @@ export class CommandBytes {
     const used = this.#at;
     this.#target = Buffer.allocUnsafeSlow(most);
     this.#at = 0;
-    const bytes = this.#write(command);
-    this.#target = slab;
-    this.#at = used;
-    return bytes;
+    try {
+      return this.#write(command);
+    } finally {
+      this.#target = slab;
+      this.#at = used;
+    }
   }
 
   #write(command: Command): Buffer {

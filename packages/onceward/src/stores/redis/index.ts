@@ -111,7 +111,13 @@ async function patternFor(
 ): Promise<ConnectionPattern> {
   const { url, client, tls } = options;
   if (url !== undefined && client === undefined) {
-    return wirePattern(parseRedisUrl(url), tls ?? {}, timeoutMs);
+    const address = parseRedisUrl(url);
+    if (tls !== undefined && !address.isSecure) {
+      throw invalid(
+        'tls is given, but url begins with redis://, which is without; write rediss://',
+      );
+    }
+    return wirePattern(address, tls ?? {}, timeoutMs);
   }
   if (client === undefined || url !== undefined) {
     throw invalid('give either url or client, which say where Redis is');

@@ -9,6 +9,7 @@ describe('the URL of a Redis', () => {
     ['redis://10.0.0.1:6380/', { ...PLAIN, host: '10.0.0.1', port: 6_380 }],
     ['redis://[::1]:7000/3', { ...PLAIN, host: '::1', port: 7_000, database: 3 }],
     ['rediss://cache.example', { ...PLAIN, host: 'cache.example', port: 6_379, isSecure: true }],
+    ['redis://höst.example', { ...PLAIN, host: 'xn--hst-sna.example', port: 6_379 }],
     ['redis://:p%40ss%2F@h', { ...PLAIN, host: 'h', port: 6_379, password: 'p@ss/' }],
     ['redis://ada:pass@h', { ...PLAIN, host: 'h', port: 6_379, username: 'ada', password: 'pass' }],
   ])('%s', (url, address) => {
@@ -23,6 +24,7 @@ describe('the URL of a Redis', () => {
     ['a database that is no number', 'redis://:secret@h/orders', 'not a number'],
     ['a path', 'redis://:secret@h/0/1', 'not a number'],
     ['parameters', 'redis://:secret@h/0?family=6', 'behind the database'],
+    ['a host that is none', 'redis://:secret@a%20b', 'host in url'],
     ['an escape that is none', 'redis://:secret%@h', 'password in url'],
   ])('is refused where it is %s, without repeating it', (_what, url, why) => {
     const parse = () => parseRedisUrl(url);

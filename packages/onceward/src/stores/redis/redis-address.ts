@@ -1,3 +1,4 @@
+import { domainToASCII } from 'node:url';
 import { StoreError } from '../../engine/errors.ts';
 
 /** A server, and as whom to speak to it. */
@@ -25,14 +26,21 @@ export function parseRedisUrl(text: string): RedisAddress {
   const database = /^\/?(\d{0,5})$/.exec(url.pathname)?.[1];
   if (database === undefined) throw invalid(`the database in url is not a number; write ${FORM}`);
   return {
-    // An address of IPv6 is in brackets here, and nowhere else.
-    host: url.hostname.replace(/^\[|\]$/g, ''),
+    host: hostIn(url.hostname),
     port: url.port === '' ? 6_379 : Number(url.port),
     isSecure: url.protocol === 'rediss:',
     username: plain('user', url.username),
     password: plain('password', url.password),
     database: Number(database),
   };
+}
+
+/** An address of IPv6 is in brackets here, and nowhere else. Of a scheme that URL does not know, names are escaped. */
+function hostIn(hostname: string): string {
+  if (hostname.startsWith('[')) return hostname.slice(1, -1);
+  const host = domainToASCII(plain('host', hostname));
+  if (host === '') throw invalid(`the host in url is not the name of one; write ${FORM}`);
+  return host;
 }
 
 function plain(what: string, escaped: string): string {

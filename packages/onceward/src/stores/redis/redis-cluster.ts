@@ -1,5 +1,6 @@
 import { StoreError } from '../../engine/errors.ts';
 import type { DurationMs } from '../../engine/units.ts';
+import { CallDeadlines, late } from '../call-deadlines.ts';
 import { SLOTS, slotOf } from './hash-slot.ts';
 import type { Address, Command, OpenConnection, Reply } from './redis-driver.ts';
 import { RedisLink } from './redis-link.ts';
@@ -19,6 +20,7 @@ export class RedisCluster implements RedisServers {
   readonly clustered = true;
   readonly #openTo: (address: Address) => OpenConnection;
   readonly #timeoutMs: DurationMs;
+  readonly #deadlines: CallDeadlines;
   readonly #links = new Map<string, Promise<RedisLink>>();
   /** The name of the node that holds each slot. */
   readonly #holders: string[] = new Array<string>(SLOTS).fill('');
@@ -29,6 +31,7 @@ export class RedisCluster implements RedisServers {
   private constructor(openTo: (address: Address) => OpenConnection, timeoutMs: DurationMs) {
     this.#openTo = openTo;
     this.#timeoutMs = timeoutMs;
+    this.#deadlines = new CallDeadlines(timeoutMs);
   }
 
   static async connect(
@@ -46,7 +49,12 @@ export class RedisCluster implements RedisServers {
     return cluster;
   }
 
-  async run(key: string, command: Command): Promise<Reply> {
+  run(key: string, command: Command): Promise<Reply> {
+    return this.#deadlines.bound(this.#follow(key, command), (error) => error);
+  }
+
+  /** Nothing is sent when the time of the call is over. */
+  async #follow(key: string, command: Command): Promise<Reply> {
     const slot = slotOf(key);
     const giveUpAt = performance.now() + this.#timeoutMs;
     let name = this.#holders[slot] as string;
@@ -54,11 +62,11 @@ export class RedisCluster implements RedisServers {
     for (let hops = 0; ; hops += 1) {
       try {
         const link = await this.#linkTo(name);
-        // Sent together, so that nothing of another call comes between the two.
-        const asked = asking ? link.call('ASKING') : null;
-        const reply = link.send(command);
-        await asked;
-        return await reply;
+        if (performance.now() > giveUpAt) throw late(this.#timeoutMs, 'no');
+        // Sent together, so that nothing of another call comes between the two. Where it is refused, the command itself
+        // still may not be: only its own reply tells what became of it.
+        if (asking) link.call('ASKING').catch(() => {});
+        return await link.send(command);
       } catch (error) {
         const redirection = REDIRECTION.exec((error as Error).message);
         if (redirection === null) {

@@ -23,6 +23,8 @@ export class RedisLink {
   #connection: RedisConnection | null = null;
   #closed = false;
   #retry: NodeJS.Timeout | undefined;
+  /** Why there is no connection, where a try has told. */
+  #failure = '';
 
   private constructor(open: OpenConnection, timeoutMs: DurationMs, events: LinkEvents) {
     this.#open = open;
@@ -40,7 +42,7 @@ export class RedisLink {
     try {
       await link.#connect();
     } catch (cause) {
-      const message = `Redis cannot be reached: ${(cause as Error).message}`;
+      const message = `Redis cannot be reached: ${reasonOf(cause)}`;
       throw new StoreError('ONCE_STORE_UNAVAILABLE', message, { cause, applied: 'no' });
     }
     return link;
@@ -52,12 +54,12 @@ export class RedisLink {
 
   send(command: Command): Promise<Reply> {
     const connection = this.#connection;
-    if (connection === null) return Promise.reject(notConnected());
+    if (connection === null) return Promise.reject(this.#notConnected());
     return this.#deadlines.bound(connection.send(command), explain);
   }
 
   async subscribe(channel: string): Promise<void> {
-    if (this.#connection === null) throw notConnected();
+    if (this.#connection === null) throw this.#notConnected();
     await this.#deadlines.bound(this.#connection.subscribe(channel), explain);
   }
 
@@ -88,6 +90,7 @@ export class RedisLink {
       throw new Error('the connection closed while it was opened');
     }
     this.#connection = opened;
+    this.#failure = '';
     this.#events.connected?.();
   }
 
@@ -101,14 +104,25 @@ export class RedisLink {
   #reconnectIn(ms: DurationMs): void {
     if (this.#closed) return;
     this.#retry = setTimeout(() => {
-      this.#connect().catch(() => this.#reconnectIn(Math.min(ms * 2, LONGEST_PAUSE_MS)));
+      this.#connect().catch((error: unknown) => {
+        this.#failure = reasonOf(error);
+        this.#reconnectIn(Math.min(ms * 2, LONGEST_PAUSE_MS));
+      });
     }, ms);
     this.#retry.unref();
   }
+
+  #notConnected(): StoreError {
+    const why = this.#failure === '' ? '' : `: ${this.#failure}`;
+    const message = `Redis is not connected${why}`;
+    return new StoreError('ONCE_STORE_UNAVAILABLE', message, { applied: 'no' });
+  }
 }
 
-function notConnected(): StoreError {
-  return new StoreError('ONCE_STORE_UNAVAILABLE', 'Redis is not connected', { applied: 'no' });
+/** Redis repeats the arguments of a command that it does not know, and a password is one. */
+export function reasonOf(cause: unknown): string {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  return message.replace(/,? with args beginning with:.*/s, '');
 }
 
 /** Redis answers with a code in capitals when it has refused a command; then nothing was done. */

@@ -1,10 +1,20 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import {
+  type AddressInfo,
+  connect,
+  createServer,
+  type LookupFunction,
+  type Server,
+  type Socket,
+} from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createServer as createSecureServer } from 'node:tls';
+import { inspect } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { createClient } from '@redis/client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { locate, type RedisServer, startRedis } from '../../../../../scripts/services/index.ts';
@@ -65,6 +75,11 @@ async function asAdmin(...commands: string[]) {
   admin.destroy();
 }
 
+function gcOf(): () => void {
+  setFlagsFromString('--expose-gc');
+  return runInNewContext('gc') as () => void;
+}
+
 /** Says what it is told to whoever connects, and to nobody that it is Redis. */
 async function impostor(onConnection: (socket: Socket) => void): Promise<number> {
   const listener: Server = createServer((socket) => {
@@ -123,6 +138,44 @@ describe('who speaks to Redis', () => {
     atEnd.push(() => other.destroy());
     expect(await other.keys(`wire-${prefixes}:{*`)).toHaveLength(1);
     await expect(openAt({ url: urlOf({ pathname: '/999' }) })).rejects.toThrow('out of range');
+  });
+
+  it('is let in without the right to ask whether anybody is there', async () => {
+    await asAdmin('ACL SETUSER quiet on nopass ~* &* +@all -ping');
+    const store = await openAt({ url: urlOf({ username: 'quiet', password: 'any' }) });
+    expect(await store.swap(ID, null, CLAIM)).toMatchObject({ won: true });
+  });
+
+  it.each([
+    "-ERR unknown command 'AUTH', with args beginning with: 'ada' 's3cret'\r\n",
+    '-ERR no such thing as AUTH ada s3cret\r\n',
+  ])('finds no password in the words of one who does not know AUTH: %j', async (says) => {
+    const port = await impostor((socket) => socket.write(says));
+    const failure: unknown = await openAt({ url: `redis://ada:s3cret@127.0.0.1:${port}` }).catch(
+      (error) => error,
+    );
+    expect(failure).toMatchObject({ code: 'ONCE_STORE_UNAVAILABLE' });
+    expect(inspect(failure, { depth: null })).not.toContain('s3cret');
+  });
+
+  it('learns why there is no connection any more', async () => {
+    const strict = await startRedis({ appendfsync: 'always' });
+    atEnd.push(() => strict.dispose());
+    const store = await openAt({ url: urlOf({ port: strict.port }) });
+    const admin = createClient({ url: strict.url });
+    await admin.connect();
+    await admin.sendCommand(['CONFIG', 'SET', 'requirepass', 'new']);
+    await admin.sendCommand(['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes']);
+    admin.destroy();
+    const reason = () => store.read(ID).then(String, ({ message }: Error) => message);
+    await expect.poll(reason).toContain('Redis is not connected: NOAUTH');
+  });
+
+  it('is not left without TLS that was asked for', async () => {
+    await expect(openAt({ url: server.url, tls: {} })).rejects.toMatchObject({
+      code: 'ONCE_INVALID_CONFIG',
+      message: expect.stringContaining('write rediss://'),
+    });
   });
 
   it('says either where Redis is or how to reach it', async () => {
@@ -200,6 +253,33 @@ describe('a connection', () => {
     }
   });
 
+  it('holds no reply that it has given, though others are always awaited', async () => {
+    const { connection } = await connectTo();
+    await connection.send(['SET', 'kept', Buffer.alloc(65_536)]);
+    const collect = gcOf();
+    collect();
+    const before = process.memoryUsage().arrayBuffers;
+    let previous = connection.send(['GET', 'kept']);
+    for (let at = 0; at < 4_000; at += 1) {
+      const next = connection.send(['GET', 'kept']);
+      expect((await previous) as Buffer).toHaveLength(65_536);
+      previous = next;
+    }
+    collect();
+    // All that were given have 260 MB.
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(60_000_000);
+    await previous;
+  });
+
+  it('that could not put a command into bytes goes on with the next', async () => {
+    const { connection } = await connectTo();
+    const first = connection.send(['ECHO', 'first']);
+    const none = connection.send(['ECHO', undefined as unknown as string]);
+    const last = connection.send(['ECHO', 'last']);
+    await expect(none).rejects.toThrow(TypeError);
+    expect([String(await first), String(await last)]).toEqual(['first', 'last']);
+  });
+
   it('carries a value of 8 MiB both ways', async () => {
     const { connection } = await connectTo();
     const value = Buffer.alloc(8 * 1_024 * 1_024, 'binary\r\n$5\r\n\0');
@@ -254,5 +334,14 @@ describe('what is not Redis, or not well', () => {
     const port = await impostor(() => {});
     for (const end of atEnd.splice(0)) await end();
     await expect(openAt({ url: urlOf({ port }) })).rejects.toThrow('ECONNREFUSED');
+    const lookup: LookupFunction = (_host, _options, done) =>
+      done(null, [
+        { address: '127.0.0.1', family: 4 },
+        { address: '127.0.0.2', family: 4 },
+      ]);
+    const severally = openAt({ url: `rediss://several.example:${port}`, tls: { lookup } });
+    await expect(severally).rejects.toThrow(
+      `ECONNREFUSED 127.0.0.1:${port}; connect ECONNREFUSED 127.0.0.2`,
+    );
   });
 });

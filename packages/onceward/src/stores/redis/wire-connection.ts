@@ -11,9 +11,12 @@ import {
   type Reply,
   within,
 } from './redis-driver.ts';
+import { reasonOf } from './redis-link.ts';
 import { ReplyReader } from './reply-reader.ts';
 
 const KEEP_ALIVE_MS: DurationMs = 5_000;
+/** Places in a line that stand empty. */
+const TAKEN_AT_MOST = 1_024;
 
 /** Connections without a driver. */
 export function wirePattern(
@@ -52,8 +55,7 @@ class WireConnection implements RedisConnection {
   readonly #commands = new CommandBytes();
   readonly #events: ConnectionEvents;
   /** For replies, which come in the order of the commands. */
-  #waiting: Waiting[] = [];
-  #answered = 0;
+  readonly #waiting = new Line<Waiting>();
   #isListening = false;
   #isCorked = false;
   #failure = new Error('the connection was closed');
@@ -70,20 +72,32 @@ class WireConnection implements RedisConnection {
       }
     });
     socket.on('error', (error) => {
-      this.#failure = error;
+      this.#failure = worded(error);
     });
     // Whatever is still to be sent would have no reply.
     socket.on('end', () => socket.destroy());
     socket.on('close', () => this.#end());
   }
 
-  /** Says who is there. The last command is for those who need not say it: a silent server is noticed all the same. */
+  /** Says who is there, and waits until the server has said something. */
   async greet({ username, password, database }: RedisAddress): Promise<void> {
-    const commands: Command[] = [['PING']];
-    if (database !== 0) commands.unshift(['SELECT', String(database)]);
-    if (username !== '') commands.unshift(['AUTH', username, password]);
-    else if (password !== '') commands.unshift(['AUTH', password]);
-    await Promise.all(commands.map((command) => this.send(command)));
+    const steps: Promise<Reply>[] = [];
+    if (username !== '') steps.push(this.#authenticate(['AUTH', username, password], password));
+    else if (password !== '') steps.push(this.#authenticate(['AUTH', password], password));
+    if (database !== 0) steps.push(this.send(['SELECT', String(database)]));
+    steps.push(this.send(['PING']).catch(unlessForbidden));
+    await Promise.all(steps);
+  }
+
+  async #authenticate(command: Command, password: string): Promise<Reply> {
+    try {
+      return await this.send(command);
+    } catch (error) {
+      if (error === this.#failure) throw error;
+      const said = reasonOf(error);
+      // It is no cause either: whatever knows the password may repeat it in words of its own.
+      throw new Error(password !== '' && said.includes(password) ? 'AUTH was refused' : said);
+    }
   }
 
   send(command: Command): Promise<Reply> {
@@ -92,9 +106,11 @@ class WireConnection implements RedisConnection {
         reject(this.#failure);
         return;
       }
+      // Before anybody waits: without room for its bytes it has no reply, and each would be taken for that of another.
+      const bytes = this.#commands.encode(command);
       this.#waiting.push({ resolve, reject });
       this.#cork();
-      this.#socket.write(this.#commands.encode(command));
+      this.#socket.write(bytes);
     });
   }
 
@@ -127,23 +143,51 @@ class WireConnection implements RedisConnection {
       this.#events.message(String(reply[1]));
       return;
     }
-    const waiting = this.#waiting[this.#answered];
-    if (waiting === undefined) throw new Error('Redis sent a reply that nobody asked for');
-    this.#answered += 1;
-    if (this.#answered === this.#waiting.length) this.#forgetAnswered();
+    const waiting = this.#waiting.take();
+    if (waiting === null) throw new Error('Redis sent a reply that nobody asked for');
     if (reply instanceof Error) waiting.reject(reply);
     else waiting.resolve(reply);
   }
 
-  #forgetAnswered(): void {
-    this.#waiting = [];
-    this.#answered = 0;
-  }
-
   #end(): void {
-    const left = this.#waiting.slice(this.#answered);
-    this.#forgetAnswered();
-    for (const { reject } of left) reject(this.#failure);
+    for (let left = this.#waiting.take(); left !== null; left = this.#waiting.take()) {
+      left.reject(this.#failure);
+    }
     this.#events.closed();
   }
+}
+
+/** First come, first served. What was taken is held no longer. */
+class Line<T> {
+  #items: (T | null)[] = [];
+  #first = 0;
+
+  push(item: T): void {
+    this.#items.push(item);
+  }
+
+  take(): T | null {
+    const item = this.#items[this.#first];
+    if (item == null) return null;
+    this.#items[this.#first] = null;
+    this.#first += 1;
+    if (this.#first === this.#items.length || this.#first === TAKEN_AT_MOST) {
+      this.#items.splice(0, this.#first);
+      this.#first = 0;
+    }
+    return item;
+  }
+}
+
+/** A user who may not ask has been heard all the same. */
+function unlessForbidden(error: Error): Reply {
+  if (error.message.startsWith('NOPERM')) return null;
+  throw error;
+}
+
+/** Where a host has several addresses, Node says of each why it failed, and nothing of all. */
+function worded(error: Error): Error {
+  if (!(error instanceof AggregateError)) return error;
+  const each = error.errors.map(({ message }: Error) => message);
+  return new Error(each.join('; '), { cause: error });
 }
