@@ -48,6 +48,8 @@ describe('doctor explains a store', () => {
     const strong = await lookAt('--look-at', durable.url);
     expect(strong('store')?.detail).toContain('at most once');
     expect(strong('next level')?.detail).toContain('failover');
+    const { code } = await runCommand(['doctor', '--look-at', durable.url], {});
+    expect(code).toBe(EXIT.done.code);
     await durable.dispose();
   });
 

@@ -63,7 +63,7 @@ const EXPLANATIONS: Record<Refusal['reason'], string> = {
   over_quota: 'too many operations are running in this process; retry with the same key',
   deadline: 'the caller had left before the effect began, so it did not run',
   fence_lost: 'another attempt took over; retry with the same key to learn its answer',
-  store_unavailable: 'the store did not answer, so the effect did not run; retry with the same key',
+  store_unavailable: 'the store did not answer, so this call ran nothing; retry with the same key',
 };
 
 function refusalError(refusal: Refusal): OncewardError {

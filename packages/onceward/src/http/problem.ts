@@ -164,6 +164,6 @@ export const REFUSAL_PROBLEMS = {
   deadline: ['store-unavailable', 'the caller had left before the operation began'],
   store_unavailable: [
     'store-unavailable',
-    'the store did not answer, so the operation did not run; retry with the same key',
+    'the store did not answer, so this request ran nothing; retry with the same key',
   ],
 } as const satisfies Record<RefusalReason, readonly [ProblemName, string]>;

@@ -25,9 +25,10 @@ export function requireDurability(
   if (required === undefined || ORDER.indexOf(proven) >= ORDER.indexOf(required)) return;
   const reasons = findings.filter((finding) => finding.limits);
   const why = reasons.map(({ setting, value, says }) => `${setting} is ${value}: ${says}`);
+  const because = why.length === 0 ? '' : `. ${why.join('; ')}`;
   throw new StoreError(
     'ONCE_INVALID_CONFIG',
-    `${store} promises durability "${proven}", not "${required}". ${why.join('; ')}`,
+    `${store} promises durability "${proven}", not "${required}"${because}`,
     { applied: 'no' },
   );
 }

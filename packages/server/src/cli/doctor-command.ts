@@ -23,19 +23,22 @@ export function addDoctor(parent: Command): void {
   addSettingFlags(command, [...ASKING, 'data', 'store', 'storeUrl'])
     .option(
       '--look-at <address>',
-      'another store: redis://…, postgres://…, sqlite:FILE or etcd://HOST:PORT,…',
+      'only this store: redis://…, postgres://…, sqlite:FILE or etcd://HOST:PORT,…',
     )
     .option('--json', 'print JSON')
     .action(async (options: Record<string, string | boolean | undefined>) => {
       const { lookAt, ...flags } = options;
       const { settings } = configFor(flags);
       const { checkStore, promiseOf } = await import('./store-check.ts');
-      const findings = [
-        { check: 'settings', result: 'ok', detail: 'all of them make sense' } as const,
-        ...(await checkFolder(settings.data)),
-        ...(await checkStore(settings, lookAt as string | undefined)),
-        ...(await checkServer(adminClient(settings), settings, promiseOf)),
-      ];
+      const findings =
+        typeof lookAt === 'string'
+          ? await checkStore(settings, lookAt)
+          : [
+              { check: 'settings', result: 'ok', detail: 'all of them make sense' } as const,
+              ...(await checkFolder(settings.data)),
+              ...(await checkStore(settings, undefined)),
+              ...(await checkServer(adminClient(settings), settings, promiseOf)),
+            ];
       report(options, { findings }, () => draw(findings));
       if (findings.some(({ result }) => result === 'bad')) process.exitCode = EXIT.unwell.code;
     });

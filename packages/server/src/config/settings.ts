@@ -56,12 +56,16 @@ const program = {
     about:
       'Where records live: `wal` survives a crash and a power cut, `memory` nothing; `postgres` and `redis` can be shared by several processes.',
   }),
-  storeUrl: unset(text(/^(postgres(ql)?|rediss?):\/\/\S{1,2000}$/, 'a postgres: or redis: URL'), {
-    name: 'ONCEWARD_STORE_URL',
-    flag: 'store-url',
-    secret: true,
-    about: 'The server of the store, where it is PostgreSQL or Redis.',
-  }),
+  storeUrl: unset(
+    text(/^(postgres(ql)?|rediss?):\/\/\S{1,2000}$/, 'a postgres:, redis: or rediss: URL'),
+    {
+      name: 'ONCEWARD_STORE_URL',
+      flag: 'store-url',
+      secret: true,
+      about:
+        'The server of the store, where it is PostgreSQL or Redis. Authorities of your own for `rediss:` are named by `NODE_EXTRA_CA_CERTS`.',
+    },
+  ),
   apiKey: unset(text(/^ak_[\x21-\x7e]{1,200}$/, 'ak_ and up to 200 printable characters'), {
     name: 'ONCEWARD_API_KEY',
     flag: 'api-key',

@@ -160,6 +160,7 @@ async function isClustered(link: RedisLink): Promise<boolean> {
 }
 
 function unreachable(cause: unknown): never {
+  if (cause instanceof StoreError) throw cause;
   const message = `the nodes of the cluster cannot be reached: ${(cause as Error).message}`;
   throw new StoreError('ONCE_STORE_UNAVAILABLE', message, { cause, applied: 'no' });
 }

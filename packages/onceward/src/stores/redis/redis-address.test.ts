@@ -17,7 +17,9 @@ describe('the URL of a Redis', () => {
   });
 
   it.each([
-    ['nothing', '', 'not one of Redis'],
+    ['nothing', '', 'cannot be read'],
+    ['a password that is not escaped', 'redis://:secret#1@h', '%23'],
+    ['a port that is none', 'redis://:secret@h:99999', 'cannot be read'],
     ['a host alone', 'localhost:6379', 'not one of Redis'],
     ['another scheme', 'http://:secret@localhost', 'not one of Redis'],
     ['no host', 'redis:///0', 'names no host'],

@@ -16,7 +16,10 @@ const FORM = 'redis://user:password@host:port/database, or rediss:// for TLS';
 /** What is refused is not repeated in the error: it may hold a password. */
 export function parseRedisUrl(text: string): RedisAddress {
   const url = URL.canParse(text) ? new URL(text) : null;
-  if (url === null || !['redis:', 'rediss:'].includes(url.protocol)) {
+  if (url === null) {
+    throw invalid(`url cannot be read; write ${FORM}, and %2F %3F %23 for / ? # in a password`);
+  }
+  if (!['redis:', 'rediss:'].includes(url.protocol)) {
     throw invalid(`url is not one of Redis; write ${FORM}`);
   }
   if (url.hostname === '') throw invalid(`url names no host; write ${FORM}`);

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { createClient } from '@redis/client';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -230,6 +231,32 @@ describe('a Redis that is not as it was', () => {
     const refused = (await admin.sendCommand(['ACL', 'LOG'])) as unknown[];
     expect(refused).toHaveLength(1);
     expect(JSON.stringify(refused)).toContain('"count",1');
+  });
+
+  it('does all its work for a user who has the rights that the documents name, and no others', async () => {
+    const page = readFileSync(new URL('../../../../../docs/stores.md', import.meta.url), 'utf8');
+    const rights = /`(\+get [^`]+)`/.exec(page)?.[1] ?? '';
+    const rules = `ACL SETUSER lean reset on >any ~lean:* &lean:* ${rights}`;
+    await admin.sendCommand(rules.split(' '));
+    const open = async () => {
+      const store = await openRedisStore({ url: urlOf('lean', 'any'), prefix: 'lean:' });
+      opened.push(store);
+      return store;
+    };
+    const [store, other] = [await open(), await open()];
+    expect(store.findings[0]).toMatchObject({ setting: 'CONFIG GET', limits: true });
+    const ids = ['a', 'b', 'c'].map((key) => ({ scope: 'lean', key }));
+    const claim = record('pending', -1_000);
+    const revisions = await Promise.all(ids.map((id) => winner(store.swap(id, null, claim))));
+    const [id, revision] = [ids[0]!, revisions[0]!];
+    const woken = other.changed!(id, revision, new AbortController().signal);
+    await expect.poll(async () => (await other.read(id))?.revision).toBe(revision);
+    let due = 0;
+    for await (const _claim of store.scanDue(Date.now(), 10)) due += 1;
+    expect(due).toBe(3);
+    await winner(store.swap(id, revision, record('committed', 60_000)));
+    await woken;
+    expect(await store.count()).toMatchObject({ pending: 2, committed: 1 });
   });
 
   it('settles for a user who may not publish', async () => {

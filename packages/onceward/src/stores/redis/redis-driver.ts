@@ -1,3 +1,5 @@
+import { StoreError } from '../../engine/errors.ts';
+
 /** The slice of `@redis/client` 5 (or `redis` 5) that the store needs. */
 export interface NodeRedisClient {
   readonly options?: { readonly socket?: object } | undefined;
@@ -100,6 +102,11 @@ export async function connectionPattern(
 ): Promise<ConnectionPattern> {
   if ('masters' in client) return patternOfNodeCluster(client, connectTimeoutMs);
   if ('nodes' in client) return patternOfIoCluster(client, connectTimeoutMs);
+  if (typeof client.duplicate !== 'function') {
+    throw new StoreError('ONCE_INVALID_CONFIG', 'client is none of @redis/client or ioredis', {
+      applied: 'no',
+    });
+  }
   return { nodes: null, seed: null, openTo: opener(client, connectTimeoutMs) };
 }
 
@@ -221,10 +228,11 @@ export async function within(
   ms: number,
   connecting: Promise<unknown>,
   abandon: () => void,
+  hint = '',
 ): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const tooLate = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no greeting within ${ms} ms`)), ms);
+    timer = setTimeout(() => reject(new Error(`no greeting within ${ms} ms${hint}`)), ms);
   });
   try {
     await Promise.race([connecting, tooLate]);

@@ -42,7 +42,9 @@ export class RedisLink {
     try {
       await link.#connect();
     } catch (cause) {
-      const message = `Redis cannot be reached: ${reasonOf(cause)}`;
+      const reason = reasonOf(cause);
+      const what = REFUSAL.test(reason) ? 'does not let us in' : 'cannot be reached';
+      const message = `Redis ${what}: ${reason}`;
       throw new StoreError('ONCE_STORE_UNAVAILABLE', message, { cause, applied: 'no' });
     }
     return link;

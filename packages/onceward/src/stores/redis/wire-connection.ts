@@ -30,7 +30,8 @@ export function wirePattern(
     openTo: (other) => async (events) => {
       const to = { ...address, ...other };
       const connection = new WireConnection(openSocket(to, tls), events);
-      await within(connectTimeoutMs, connection.greet(to), () => connection.close());
+      const hint = to.isSecure ? '; does it speak TLS?' : '';
+      await within(connectTimeoutMs, connection.greet(to), () => connection.close(), hint);
       return connection;
     },
   };
@@ -86,7 +87,9 @@ class WireConnection implements RedisConnection {
     else if (password !== '') steps.push(this.#authenticate(['AUTH', password], password));
     if (database !== 0) steps.push(this.send(['SELECT', String(database)]));
     steps.push(this.send(['PING']).catch(unlessForbidden));
-    await Promise.all(steps);
+    for (const step of steps) step.catch(() => {});
+    // In their order: who was not let in is refused everything after it, too.
+    for (const step of steps) await step;
   }
 
   async #authenticate(command: Command, password: string): Promise<Reply> {
