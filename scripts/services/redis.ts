@@ -16,11 +16,14 @@ export interface RedisOptions {
   readonly program?: 'redis-server' | 'valkey-server';
   /** A cluster of one node that holds every slot: enough to have it refuse what crosses slots. */
   readonly cluster?: boolean;
+  /** Speaks TLS at a port of its own as well, with this certificate and key in PEM files. */
+  readonly tls?: { readonly cert: string; readonly key: string };
 }
 
 export interface RedisServer extends Omit<ServerProcess, 'start'> {
   readonly url: string;
   readonly port: number;
+  readonly tlsPort: number | null;
   /** Where nodes of a cluster talk to each other. */
   readonly busPort: number | null;
   start(): Promise<void>;
@@ -94,6 +97,7 @@ async function startNode(
   const folder = createWorkFolder('redis', null);
   const port = await freePort();
   const busPort = cluster === 'none' ? null : await freePort();
+  const tlsPort = options.tls === undefined ? null : await freePort();
   const data = join(folder.path, 'data');
   mkdirSync(data);
   const appendfsync = options.appendfsync ?? 'always';
@@ -103,6 +107,7 @@ async function startNode(
     ...['--maxmemory', options.maxmemory ?? '0'],
     ...['--maxmemory-policy', options.maxmemoryPolicy ?? 'noeviction'],
     ...(busPort === null ? [] : ['--cluster-enabled', 'yes', '--cluster-port', String(busPort)]),
+    ...(options.tls === undefined ? [] : tlsArguments(String(tlsPort), options.tls)),
     // A node that is gone is noticed within seconds, yet a busy machine is not taken for a dead one.
     ...(busPort === null ? [] : ['--cluster-node-timeout', '5000']),
   ];
@@ -118,12 +123,18 @@ async function startNode(
   return Object.assign(server, {
     url: `redis://127.0.0.1:${port}`,
     port,
+    tlsPort,
     busPort,
     async dispose() {
       await server.stop();
       folder.remove();
     },
   });
+}
+
+function tlsArguments(port: string, { cert, key }: NonNullable<RedisOptions['tls']>): string[] {
+  const files = ['--tls-cert-file', cert, '--tls-key-file', key];
+  return ['--tls-port', port, ...files, '--tls-auth-clients', 'no'];
 }
 
 async function answers(port: number): Promise<boolean> {

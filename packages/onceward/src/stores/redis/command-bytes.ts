@@ -1,4 +1,5 @@
 import { KIB } from '../../engine/units.ts';
+import { CR, DOLLAR, LF, STAR, ZERO } from './protocol.ts';
 import type { Argument, Command } from './redis-driver.ts';
 
 /** Short commands are cut from a slab. Nothing in it is written over: the socket may not have sent it yet. */
@@ -7,12 +8,6 @@ const SLAB = 256 * KIB;
 const FRAME = 16;
 /** UTF-8 has at most three bytes for a UTF-16 code unit. */
 const WIDEST_UNIT = 3;
-
-const STAR = 0x2a;
-const DOLLAR = 0x24;
-const ZERO = 0x30;
-const CR = 0x0d;
-const LF = 0x0a;
 
 /** Puts commands into the bytes that Redis reads: their number of arguments, then each with its length before it. */
 export class CommandBytes {

@@ -109,20 +109,17 @@ async function patternFor(
   options: RedisStoreOptions,
   timeoutMs: DurationMs,
 ): Promise<ConnectionPattern> {
-  const { url, client, tls } = options;
-  if (url !== undefined && client === undefined) {
-    const address = parseRedisUrl(url);
-    if (tls !== undefined && !address.isSecure) {
-      throw invalid(
-        'tls is given, but url begins with redis://, which is without; write rediss://',
-      );
-    }
-    return wirePattern(address, tls ?? {}, timeoutMs);
-  }
-  if (client === undefined || url !== undefined) {
+  if ((options.url === undefined) === (options.client === undefined)) {
     throw invalid('give either url or client, which say where Redis is');
   }
-  return connectionPattern(client, timeoutMs).catch(unreachable);
+  if (options.client !== undefined) {
+    return connectionPattern(options.client, timeoutMs).catch(unreachable);
+  }
+  const address = parseRedisUrl(options.url);
+  if (options.tls !== undefined && !address.isSecure) {
+    throw invalid('tls is given, but url begins with redis://, which is without; write rediss://');
+  }
+  return wirePattern(address, options.tls ?? {}, timeoutMs);
 }
 
 async function connectServers(
@@ -133,7 +130,7 @@ async function connectServers(
   const open = openTo(null);
   const link = await RedisLink.connect(open, timeoutMs);
   const clustered = await isClustered(link);
-  if (clustered && seed !== null) {
+  if (clustered && seed !== undefined) {
     link.close();
     return connectCluster(openTo, [seed], timeoutMs);
   }

@@ -91,7 +91,7 @@ export interface ConnectionPattern {
   /** Where a cluster's nodes were when we asked; `null` for a client of one server. */
   readonly nodes: readonly Address[] | null;
   /** The one server, where it may turn out to be a node of a cluster of which it knows the others. */
-  readonly seed: Address | null;
+  readonly seed?: Address;
   openTo(address: Address | null): OpenConnection;
 }
 
@@ -107,7 +107,7 @@ export async function connectionPattern(
       applied: 'no',
     });
   }
-  return { nodes: null, seed: null, openTo: opener(client, connectTimeoutMs) };
+  return { nodes: null, openTo: opener(client, connectTimeoutMs) };
 }
 
 function opener(client: NodeRedisClient | IoRedisClient, timeoutMs: number) {
@@ -125,7 +125,7 @@ async function patternOfNodeCluster(
   if (opened) await within(timeoutMs, cluster.connect(), () => cluster.destroy());
   const nodes = cluster.masters.map(({ host, port }) => ({ host, port }));
   const like = await cluster.nodeClient(cluster.masters[0] as NodeRedisMaster);
-  const pattern = { nodes, seed: null, openTo: opener(like, timeoutMs) };
+  const pattern = { nodes, openTo: opener(like, timeoutMs) };
   if (opened) cluster.destroy();
   return pattern;
 }
@@ -144,7 +144,7 @@ async function patternOfIoCluster(
     host,
     port,
   }));
-  return { nodes, seed: null, openTo: opener(masters[0] as IoRedisNode, timeoutMs) };
+  return { nodes, openTo: opener(masters[0] as IoRedisNode, timeoutMs) };
 }
 
 /** Blob and simple strings as bytes, by their tags in the protocol. */

@@ -70,12 +70,12 @@ describe('replies', () => {
     ]);
   });
 
-  it('of 8 MiB in 64 KiB pieces, and an array of 100,000 texts, are read in the time it takes to copy them', () => {
+  it('of 8 MiB, and an array of 100,000 texts, are read in no more time for being in pieces of 1 KiB', () => {
     const long = Buffer.alloc(8 * 1_024 * 1_024, 7);
     const many = Array.from({ length: 100_000 }, (_, at) => Buffer.from(`text ${at}`));
     const bytes = Buffer.concat([spelled(long), spelled(many)]);
     const began = performance.now();
-    const found = readPieces(cut(bytes, 65_536));
+    const found = readPieces(cut(bytes, 1_024));
     expect(performance.now() - began).toBeLessThan(2_000);
     expect(long.equals(found[0] as Buffer)).toBe(true);
     expect((found[1] as Buffer[]).at(-1)?.toString()).toBe('text 99999');

@@ -1,4 +1,5 @@
 import { KIB } from '../../engine/units.ts';
+import { COLON, CR, DOLLAR, LF, MINUS, PLUS, STAR, ZERO } from './protocol.ts';
 import type { Reply } from './redis-driver.ts';
 
 /** An array of which not all items have come. */
@@ -6,15 +7,6 @@ interface OpenArray {
   readonly items: Reply[];
   left: number;
 }
-
-const COLON = 0x3a;
-const PLUS = 0x2b;
-const MINUS = 0x2d;
-const DOLLAR = 0x24;
-const STAR = 0x2a;
-const CR = 0x0d;
-const LF = 0x0a;
-const ZERO = 0x30;
 
 /** Lines hold numbers, words and errors; Redis has none that is nearly as long. */
 const LONGEST_LINE = 64 * KIB;

@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import {
   type AddressInfo,
-  connect,
   createServer,
   type LookupFunction,
   type Server,
@@ -11,7 +10,6 @@ import {
 } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createServer as createSecureServer } from 'node:tls';
 import { inspect } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -181,7 +179,7 @@ describe('who speaks to Redis', () => {
 
   it('says either where Redis is or how to reach it', async () => {
     const both = { url: server.url, client: createClient({ url: server.url }) };
-    for (const options of [{}, both]) {
+    for (const options of [{}, both, { client: {} }]) {
       const opening = openRedisStore(options as unknown as RedisStoreOptions);
       await expect(opening).rejects.toMatchObject({ code: 'ONCE_INVALID_CONFIG' });
     }
@@ -190,45 +188,36 @@ describe('who speaks to Redis', () => {
 
 describe('over TLS', () => {
   let folder = '';
-  beforeAll(() => {
+  let secure: RedisServer;
+  let ca: Buffer;
+  beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'onceward-tls-'));
+    const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
     const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
-    const files = ['-keyout', join(folder, 'key.pem'), '-out', join(folder, 'cert.pem')];
+    const files = ['-keyout', key, '-out', cert];
     const kind = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
     execFileSync(locate('openssl'), ['req', '-x509', '-days', '2', ...kind, ...names, ...files], {
       stdio: 'ignore',
     });
+    ca = readFileSync(cert);
+    secure = await startRedis({ appendfsync: 'always', tls: { cert, key } });
   });
-  afterAll(() => rmSync(folder, { recursive: true }));
-
-  /** Redis behind a door of TLS. */
-  async function securePort(): Promise<{ port: number; ca: Buffer }> {
-    const cert = readFileSync(join(folder, 'cert.pem'));
-    const key = readFileSync(join(folder, 'key.pem'));
-    const door = createSecureServer({ cert, key }, (socket) => {
-      const inner = connect(server.port, '127.0.0.1');
-      for (const one of [socket, inner]) one.on('error', () => {});
-      socket.pipe(inner).pipe(socket);
-    });
-    door.listen(0, '127.0.0.1');
-    await once(door, 'listening');
-    atEnd.push(() => door.close());
-    return { port: (door.address() as AddressInfo).port, ca: cert };
-  }
+  afterAll(async () => {
+    await secure.dispose();
+    rmSync(folder, { recursive: true });
+  });
 
   it('the store works where the certificate is known', async () => {
-    const { port, ca } = await securePort();
-    const store = await openAt({ url: `rediss://localhost:${port}`, tls: { ca } });
+    const store = await openAt({ url: `rediss://localhost:${secure.tlsPort}`, tls: { ca } });
     const ids = Array.from({ length: 200 }, (_, at) => ({ scope: 'tls', key: `${at}` }));
     const swaps = await Promise.all(ids.map((id) => store.swap(id, null, CLAIM)));
     expect(swaps.every(({ won }) => won)).toBe(true);
   });
 
   it('a certificate that nobody vouches for, or for another name, is refused', async () => {
-    const { port, ca } = await securePort();
-    const opening = openAt({ url: `rediss://localhost:${port}` });
+    const opening = openAt({ url: `rediss://localhost:${secure.tlsPort}` });
     await expect(opening).rejects.toThrow('self-signed certificate');
-    const byAddress = openAt({ url: `rediss://127.0.0.1:${port}`, tls: { ca } });
+    const byAddress = openAt({ url: `rediss://127.0.0.1:${secure.tlsPort}`, tls: { ca } });
     await expect(byAddress).rejects.toThrow('IP: 127.0.0.1 is not in the cert');
   });
 
