@@ -9,7 +9,7 @@
  * text would cost more than all that is written.
  */
 const HEAD = 20;
-const TYPES = { int8: 20, int2: 21, int4: 23, text: 25, uuid: 2950 } as const;
+const TYPES = { bytea: 17, int8: 20, int2: 21, int4: 23, text: 25, uuid: 2950 } as const;
 const TWO_POW_32 = 2 ** 32;
 /** UTF-8 has at most three bytes for a UTF-16 code unit. */
 const WIDEST_UNIT = 3;
@@ -77,6 +77,20 @@ export function textArray<T>(items: readonly T[], of: (item: T) => string): Buff
     at += 4 + length;
   }
   return array.subarray(0, at);
+}
+
+export function byteaArray<T>(items: readonly T[], of: (item: T) => Uint8Array): Buffer {
+  let bytes = 0;
+  for (const item of items) bytes += of(item).length;
+  const array = begin(TYPES.bytea, items.length, bytes);
+  let at = HEAD;
+  for (const item of items) {
+    const value = of(item);
+    at = putInt4(array, at, value.length);
+    array.set(value, at);
+    at += value.length;
+  }
+  return array;
 }
 
 /** With room for so many bytes of elements. */

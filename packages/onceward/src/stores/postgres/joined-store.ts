@@ -14,19 +14,9 @@ import type { DurationMs } from '../../engine/units.ts';
 import { CallDeadlines } from '../call-deadlines.ts';
 import type { PgClient } from './pg-driver.ts';
 import { explain } from './pg-session.ts';
-import {
-  collision,
-  hashOf,
-  READ,
-  type ReadRow,
-  recordFor,
-  SWAP,
-  type SwapRow,
-  swapAnswers,
-  swapParameters,
-  uuidText,
-} from './record-rows.ts';
+import { collision, hashOf, READ, type ReadRow, recordFor, uuidText } from './record-rows.ts';
 import { countRecords, scanRecords } from './record-scan.ts';
+import { SWAP, SwapBatch, type SwapRow } from './swap-batch.ts';
 
 /** The records as part of a transaction that someone else began and will end. */
 export class JoinedStore implements RecordStore {
@@ -51,8 +41,8 @@ export class JoinedStore implements RecordStore {
     next: NextRecord | null,
   ): Promise<SwapResult> {
     // Another transaction that is writing the same operation is waited for: its end decides.
-    const parameters = swapParameters([{ id, hash: hashOf(id), expected, next }], true);
-    const [answer] = swapAnswers(await this.#run<SwapRow>(SWAP, parameters), 1);
+    const batch = new SwapBatch([{ id, hash: hashOf(id), expected, next }]);
+    const [answer] = batch.answers(await this.#run<SwapRow>(SWAP, batch.parameters(true)));
     if (answer === 'collision') throw collision();
     if (answer === undefined || answer === 'busy') {
       throw new StoreError('ONCE_STORE_UNAVAILABLE', 'PostgreSQL gave no answer');

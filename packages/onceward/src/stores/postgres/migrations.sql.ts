@@ -35,6 +35,8 @@ create index waiting_hash on onceward.waiting (hash);
 const REPLACED = 'select';
 
 /**
+ * Called by processes of an earlier release, which may run beside newer ones; these call `swap_batch`.
+ *
  * onceward.swap_all   carries out a batch of swaps, each on its own, no two of them of one operation:
  *   lock_ids          advisory lock of each operation, derived from its hash
  *   hashes … dues     the operations, the expected revisions (null: nothing is there) and what comes in their
@@ -165,7 +167,145 @@ end
 $$;
 `;
 
-export const MIGRATIONS: readonly string[] = [TABLES, REPLACED, SWAP_ALL];
+/** Of a batch, what is to stand where nothing is. */
+const INSERT_NEW = `insert into onceward.records
+      select t.hash, t.scope, t.key, base + t.place - 1, t.state, t.due, t.content
+        from unnest(new_hashes, new_scopes, new_keys, new_states, new_dues, new_contents)
+          with ordinality as t(hash, scope, key, state, due, content, place)`;
+
+/**
+ * onceward.swap_batch carries out a batch of swaps, each on its own, no two of them of one operation. Three groups, and
+ * within the batch the places of each follow on those of the group before it:
+ *   new_…             where nothing is expected: what is to stand there
+ *   changed_…         what stands at the expected revision, and what takes its place
+ *   gone_…            what is to be removed; expected null: there is nothing to remove
+ *   lock_ids          advisory lock of each operation, derived from its hash
+ *   wait_for_locks    whether to wait for another transaction that is writing the same operation
+ *   returns           first a row for place 0 with the revision of place 1; those of the other places follow on it.
+ *                     Every place that no other row names has won. The rows after it: the place in the batch, the
+ *                     outcome (1 won, 0 lost, 2 another transaction is writing it) and, for losers, what is there:
+ *                     whoever asks compares scope and key, lest two operations with one hash be taken for one
+ *
+ * Each statement has a snapshot that is younger than the locks: a loser sees the row that beat it. Nothing waits while
+ * it holds locks, so that batches cannot deadlock. Whoever writes a row holds its advisory lock; only the removal of
+ * what is due does not, and it skips rows that are being written. So what a snapshot does not show nobody else can
+ * insert, and a plain insert is enough; "on conflict" would make two steps of each. In a transaction of the caller the
+ * snapshot may be older than the locks: there it is needed, and fails such a transaction as PostgreSQL's own would.
+ *
+ * Revisions are taken from the sequence 1,024 at once, more than a batch has places, and only when the locks are held:
+ * for each operation they rise. No revision is given twice, so hash and revision name a record.
+ *
+ * Joins go by the index, whatever the planner thinks of a table that was empty when the session planned them.
+ */
+const SWAP_BATCH = `
+create function onceward.swap_batch(
+  lock_ids int[],
+  new_hashes uuid[], new_scopes text[], new_keys text[],
+  new_states smallint[], new_dues bigint[], new_contents bytea[],
+  changed_hashes uuid[], changed_expected bigint[],
+  changed_states smallint[], changed_dues bigint[], changed_contents bytea[],
+  gone_hashes uuid[], gone_expected bigint[],
+  wait_for_locks boolean
+) returns table (place int, outcome smallint, revision bigint, scope text, key text, bytes bytea)
+language plpgsql volatile
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  news int := cardinality(new_hashes);
+  changes int := cardinality(changed_hashes);
+  removals int := cardinality(gone_hashes);
+  busy int;
+  base bigint;
+  removed int[] := '{}';
+  won int := 0;
+  done int;
+begin
+  if wait_for_locks then
+    perform pg_advisory_xact_lock(1869505381, t.lock_id) from unnest(lock_ids) as t(lock_id);
+  else
+    select count(*) into busy from unnest(lock_ids) as t(lock_id)
+      where not pg_try_advisory_xact_lock(1869505381, t.lock_id);
+    if busy > 0 then
+      -- Without its hash, an operation that another transaction is writing has no part in what follows.
+      select
+          array_agg(t.hash order by t.place) filter (where t.place <= news),
+          array_agg(t.hash order by t.place) filter (where t.place > news and t.place <= news + changes),
+          array_agg(t.hash order by t.place) filter (where t.place > news + changes)
+        into new_hashes, changed_hashes, gone_hashes
+        from (
+          select u.place,
+              case when pg_try_advisory_xact_lock(1869505381, u.lock_id) then u.hash end as hash
+            from unnest(lock_ids, new_hashes || changed_hashes || gone_hashes)
+              with ordinality as u(lock_id, hash, place)
+        ) as t;
+    end if;
+  end if;
+
+  base := nextval('onceward.revisions');
+  place := 0;
+  outcome := 1;
+  revision := base;
+  return next;
+
+  if news > 0 then
+    if wait_for_locks then
+      ${INSERT_NEW}
+        on conflict (hash) do nothing;
+    else
+      ${INSERT_NEW}
+        where t.hash is not null
+          and not exists (select from onceward.records as r where r.hash = t.hash);
+    end if;
+    get diagnostics done = row_count;
+    won := won + done;
+  end if;
+
+  if changes > 0 then
+    update onceward.records as r
+      set revision = base + news + t.place - 1, state = t.state, due_at = t.due, bytes = t.content
+      from unnest(changed_hashes, changed_expected, changed_states, changed_dues, changed_contents)
+        with ordinality as t(hash, expected, state, due, content, place)
+      where r.hash = t.hash and r.revision = t.expected;
+    get diagnostics done = row_count;
+    won := won + done;
+  end if;
+
+  if removals > 0 then
+    with gone as (
+      delete from onceward.records as r
+        using unnest(gone_hashes, gone_expected) with ordinality as t(hash, expected, place)
+        where r.hash = t.hash and r.revision = t.expected
+        returning (news + changes + t.place)::int as place)
+      select coalesce(array_agg(gone.place), '{}') into removed from gone;
+    won := won + cardinality(removed);
+  end if;
+
+  if won < cardinality(lock_ids) then
+    return query
+      select t.place::int,
+          case when t.hash is null then 2
+               when r.hash is not null then 0
+               when t.place <= news then 2
+               when t.place > news + changes and gone_expected[t.place - news - changes] is null then 1
+               else 0 end::smallint,
+          coalesce(r.revision, base + t.place - 1), r.scope, r.key, r.bytes
+        from unnest(new_hashes || changed_hashes || gone_hashes) with ordinality as t(hash, place)
+        left join onceward.records as r on r.hash = t.hash
+        where r.revision is distinct from base + t.place - 1
+          and t.place::int <> all (removed);
+  end if;
+
+  if changes + removals > 0 and exists (select from onceward.waiting) then
+    with told as (
+      delete from onceward.waiting as w where w.hash = any (changed_hashes || gone_hashes) returning w.hash)
+      select count(pg_notify('onceward', told.hash::text)) into done from told;
+  end if;
+end
+$$;
+`;
+
+export const MIGRATIONS: readonly string[] = [TABLES, REPLACED, SWAP_ALL, SWAP_BATCH];
 
 /** What the records table must look like, as `information_schema` tells it. */
 export const RECORD_COLUMNS = [

@@ -3,7 +3,14 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type PostgresServer, startPostgres } from '../../../../../scripts/services/index.ts';
 import type { RecordStore } from '../../engine/record-store.ts';
 import { storeSuite } from '../../testing/store-suite.ts';
-import { int2Array, int4Array, int8Array, textArray, uuidArray } from './binary-arrays.ts';
+import {
+  byteaArray,
+  int2Array,
+  int4Array,
+  int8Array,
+  textArray,
+  uuidArray,
+} from './binary-arrays.ts';
 import { openPostgresStore } from './index.ts';
 import { uuidText } from './record-rows.ts';
 
@@ -68,7 +75,7 @@ it('the server reads the arrays that it is sent as they were meant', async () =>
   const client = new pg.Client({ connectionString: server.url });
   await client.connect();
   const { rows } = await client.query(
-    'select $1::int2[] a, $2::int4[] b, $3::int8[]::text[] c, $4::text[] d, $5::uuid[] e, $6::int4[] f',
+    'select $1::int2[] a, $2::int4[] b, $3::int8[]::text[] c, $4::text[] d, $5::uuid[] e, $6::int4[] f, $7::bytea[] g',
     [
       int2Array(numbers, same),
       int4Array([7, -7, 2 ** 31 - 1, -(2 ** 31)], same),
@@ -76,6 +83,7 @@ it('the server reads the arrays that it is sent as they were meant', async () =>
       textArray(texts, same),
       uuidArray(hashes, same),
       int4Array([], same),
+      byteaArray(texts, Buffer.from),
     ],
   );
   await client.end();
@@ -86,5 +94,6 @@ it('the server reads the arrays that it is sent as they were meant', async () =>
     d: texts,
     e: hashes.map(uuidText),
     f: [],
+    g: texts.map((text) => Buffer.from(text)),
   });
 });

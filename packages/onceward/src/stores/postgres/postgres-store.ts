@@ -27,21 +27,21 @@ import { PgSession } from './pg-session.ts';
 import {
   collision,
   hashOf,
-  lockIdOf,
   READ,
   type ReadRow,
   type RecordRow,
   recordFor,
-  SWAP,
-  SWAP_NAME,
-  type SwapAnswer,
-  type SwapItem,
-  type SwapRow,
-  swapAnswers,
-  swapParameters,
   uuidText,
 } from './record-rows.ts';
 import { countRecords, type RunQuery, Sweep, scanRecords } from './record-scan.ts';
+import {
+  lockIdOf,
+  SWAP,
+  SWAP_NAME,
+  type SwapAnswer,
+  SwapBatch,
+  type SwapItem,
+} from './swap-batch.ts';
 import { runInTransaction } from './transactions.ts';
 
 const MAX_RECORD_BYTES = 8 * MIB;
@@ -255,8 +255,8 @@ async function swapBatch(
   name: string | null,
 ): Promise<SwapAnswer[]> {
   const first = firstOfEach(items);
-  const rows = await session.query<SwapRow>(SWAP, swapParameters(first, false), name);
-  const answers = swapAnswers(rows, first.length);
+  const batch = new SwapBatch(first);
+  const answers = batch.answers(await session.query(SWAP, batch.parameters(false), name));
   if (first.length === items.length) return answers;
   // What concerns an operation that another item of the batch has just written takes the next turn.
   const byItem = new Map(first.map((item, at) => [item, answers[at]]));

@@ -1,0 +1,250 @@
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type PostgresServer, startPostgres } from '../../../../../scripts/services/index.ts';
+import type { OperationId, Revision } from '../../engine/record.ts';
+import type { NextRecord, SwapResult } from '../../engine/record-store.ts';
+import { openPostgresStore, type PostgresStore } from './index.ts';
+import { MIGRATIONS } from './migrations.sql.ts';
+import { hashOf, uuidText } from './record-rows.ts';
+
+let server: PostgresServer;
+let pool: pg.Pool;
+let store: PostgresStore;
+
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(() => server.dispose());
+
+beforeEach(async () => {
+  pool = new pg.Pool({ connectionString: server.url });
+  pool.on('error', () => {});
+  store = await openPostgresStore({ pool, timeoutMs: 5_000 });
+});
+afterEach(async () => {
+  await store.close();
+  await pool.query('drop schema if exists onceward cascade');
+  await pool.end();
+});
+
+const idOf = (key: string): OperationId => ({ scope: 'shop', key });
+
+function record(text: string, state: NextRecord['state'] = 'pending'): NextRecord {
+  return { bytes: Buffer.from(text), state, dueAt: null };
+}
+
+async function claim(key: string): Promise<Revision> {
+  const result = await store.swap(idOf(key), null, record(`claim of ${key}`));
+  if (!result.won) throw new Error(`${key} was taken`);
+  return result.revision;
+}
+
+/** How many batches were written after that of one claim: each takes its revisions from the sequence once. */
+async function batchesSince(claimed: Revision): Promise<number> {
+  const { rows } = await pool.query('select last_value::int as value from onceward.revisions');
+  return ((rows[0] as { value: number }).value - claimed) / 1_024;
+}
+
+async function textOf(key: string): Promise<string | null> {
+  const stored = await store.read(idOf(key));
+  return stored === null ? null : Buffer.from(stored.bytes).toString();
+}
+
+describe('a batch', () => {
+  it('[E1] answers each of its swaps by itself, in whatever order they came', async () => {
+    const settled = await claim('settled');
+    const taken = await claim('taken');
+    const removed = await claim('removed');
+    const kept = await claim('kept');
+    const last = await claim('last');
+    const done = record('done', 'committed');
+    const current = (revision: Revision, key: string) => ({
+      won: false,
+      current: { revision, bytes: Buffer.from(`claim of ${key}`) },
+    });
+    const won = { won: true, revision: expect.any(Number) };
+    const lostToNothing = { won: false, current: null };
+    const cases: [string, Revision | null, NextRecord | null, unknown][] = [
+      ['kept', kept + 9_999, null, current(kept, 'kept')],
+      ['settled', settled, done, won],
+      ['new', null, record('new'), won],
+      ['removed', removed, null, won],
+      ['taken', null, record('late'), current(taken, 'taken')],
+      ['unknown', 1, done, lostToNothing],
+      ['absent', null, null, won],
+      ['last', last - 1, done, current(last, 'last')],
+      ['never', 1, null, lostToNothing],
+      ['also new', null, done, won],
+    ];
+    const results = await Promise.all(
+      cases.map(([key, expected, next]) => store.swap(idOf(key), expected, next)),
+    );
+    expect(await batchesSince(last)).toBe(1);
+    expect(results).toEqual(cases.map(([, , , answer]) => answer));
+    const revisions = results.filter((result) => result.won).map((result) => result.revision);
+    expect(new Set(revisions).size).toBe(revisions.length);
+    expect(Math.min(...revisions)).toBeGreaterThan(last);
+    expect((await store.read(idOf('settled')))?.revision).toBe(revisions[0]);
+    expect((await store.read(idOf('new')))?.revision).toBe(revisions[1]);
+    const texts = ['settled', 'new', 'removed', 'taken', 'unknown', 'last', 'also new'].map(textOf);
+    const claimed = (key: string) => `claim of ${key}`;
+    expect(await Promise.all(texts)).toEqual([
+      'done',
+      'new',
+      null,
+      claimed('taken'),
+      null,
+      claimed('last'),
+      'done',
+    ]);
+  });
+
+  it('[E1] goes on without those that an open transaction is writing, of each kind', async () => {
+    const changed = await claim('changed');
+    const gone = await claim('gone');
+    const free = await claim('free');
+    const held: Promise<SwapResult>[] = [];
+    await store.transact(async (client) => {
+      const joined = store.within(client);
+      await joined.swap(idOf('new'), null, record('theirs'));
+      await joined.swap(idOf('changed'), changed, record('theirs'));
+      await joined.swap(idOf('gone'), gone, record('theirs'));
+      held.push(
+        store.swap(idOf('new'), null, record('ours')),
+        store.swap(idOf('changed'), changed, record('ours')),
+        store.swap(idOf('gone'), gone, null),
+      );
+      const passing = await Promise.all([
+        store.swap(idOf('passing'), null, record('ours')),
+        store.swap(idOf('free'), free, record('ours')),
+        store.swap(idOf('absent'), null, null),
+      ]);
+      expect(passing.map(({ won }) => won)).toEqual([true, true, true]);
+    });
+    for (const result of await Promise.all(held)) {
+      expect(result).toMatchObject({ won: false, current: { bytes: Buffer.from('theirs') } });
+    }
+    expect(await textOf('passing')).toBe('ours');
+    expect(await textOf('free')).toBe('ours');
+  });
+
+  it('[E10] is not spoilt by rows that belong to another operation', async () => {
+    const odd = await claim('odd');
+    // As if another operation had the same hash.
+    await pool.query(`update onceward.records set key = 'someone else', revision = revision + 500`);
+    const results = await Promise.allSettled([
+      store.swap(idOf('odd'), odd, record('done', 'committed')),
+      ...Array.from({ length: 10 }, (_, at) => store.swap(idOf(`${at}`), null, record('new'))),
+    ]);
+    const unreadable = { code: 'ONCE_RECORD_UNREADABLE', applied: 'no' };
+    expect(results[0]).toMatchObject({ reason: unreadable });
+    for (const result of results.slice(1)) expect(result).toMatchObject({ value: { won: true } });
+    await expect(store.swap(idOf('odd'), null, record('new'))).rejects.toMatchObject(unreadable);
+    await expect(store.read(idOf('odd'))).rejects.toMatchObject(unreadable);
+  });
+
+  it('[E1] finds its place taken or free while what is due is swept away', async () => {
+    const keys = Array.from({ length: 40 }, (_, at) => `short-lived ${at}`);
+    let forgotten = 0;
+    let written = 0;
+    for (let round = 0; round < 60; round += 1) {
+      const swaps = keys.map((key) =>
+        store.swap(idOf(key), null, { ...record('kept a moment', 'committed'), dueAt: 1 }),
+      );
+      const sweep = store.forgetDue(2, 1_000);
+      for (const result of await Promise.all(swaps)) {
+        written += result.won ? 1 : 0;
+        if (!result.won) expect(result.current).not.toBeNull();
+      }
+      forgotten += await sweep;
+    }
+    forgotten += await store.forgetDue(2, 1_000);
+    expect(forgotten).toBe(written);
+    expect(written).toBeGreaterThan(keys.length);
+  });
+
+  it('[E1] asks again where a record stood in its way and was swept before it could be shown', async () => {
+    await claim('swept');
+    // As if the sweep came between the statement that inserts and the one that looks for what was in its way.
+    await pool.query(`
+      create function onceward.sweep() returns trigger language plpgsql as $$
+      begin delete from onceward.records where key = 'swept' and state = 1; return null; end $$;
+      create trigger sweep after insert on onceward.records execute function onceward.sweep()`);
+    const result = await store.swap(idOf('swept'), null, record('next', 'committed'));
+    expect(result.won).toBe(true);
+    expect(await textOf('swept')).toBe('next');
+  });
+});
+
+describe('a transaction of the caller', () => {
+  it('[E7] that cannot see a younger record fails as PostgreSQL lets it fail, and leaves nothing', async () => {
+    await pool.query('create table if not exists orders (name text)');
+    const client = await pool.connect();
+    try {
+      await client.query('begin isolation level repeatable read');
+      await client.query(`insert into orders values ('one')`);
+      await store.swap(idOf('order'), null, record('younger', 'committed'));
+      const late = store.within(client).swap(idOf('order'), null, record('late', 'committed'));
+      await expect(late).rejects.toMatchObject({ applied: 'no', cause: { code: '40001' } });
+      await client.query('rollback');
+    } finally {
+      client.release();
+    }
+    expect(await textOf('order')).toBe('younger');
+    expect((await pool.query('select * from orders')).rows).toEqual([]);
+    await pool.query('drop table orders');
+  });
+});
+
+describe('the version before', () => {
+  const LOCK = `('x' || left(replace(h::text, '-', ''), 8))::bit(32)::int`;
+  const OLD_CLAIM = `select s.outcome from unnest($1::uuid[]) h, lateral onceward.swap_all(
+    array[${LOCK}], array[h], array['shop'], array['old'], array[null::bigint], array[1::smallint],
+    array[null::bigint], array[1], array[3], 'old'::bytea, true) s where s.place = 1`;
+
+  it('[E1] writes beside this one, and of two claims one wins', async () => {
+    const older = await pool.connect();
+    const wins = { old: 0, now: 0 };
+    try {
+      for (let round = 0; round < 40; round += 1) {
+        const ids = Array.from({ length: 20 }, (_, at) => idOf(`${round}-${at}`));
+        const hashes = ids.map((id) => uuidText(hashOf(id)));
+        const [old, now] = await Promise.all([
+          older.query(OLD_CLAIM, [hashes]),
+          Promise.allSettled(ids.map((id) => store.swap(id, null, record('now')))),
+        ]);
+        // Those that lost here met a record of another key, as the older claims all have one.
+        const lost = now.filter((result) => result.status === 'rejected').length;
+        expect(old.rows).toHaveLength(ids.length - lost);
+        wins.old += lost;
+        wins.now += ids.length - lost;
+      }
+    } finally {
+      older.release();
+    }
+    const { rows } = await pool.query('select count(*)::int as records from onceward.records');
+    expect(rows).toEqual([{ records: wins.old + wins.now }]);
+    expect(wins.old).toBeGreaterThan(0);
+    expect(wins.now).toBeGreaterThan(0);
+  });
+
+  it('leaves records that this one goes on with', async () => {
+    await store.close();
+    await pool.query('drop schema onceward cascade');
+    await pool.query('create schema onceward');
+    await pool.query('create table onceward.migrations (version int, applied_at timestamptz)');
+    for (let version = 1; version <= 3; version += 1) {
+      await pool.query(MIGRATIONS[version - 1] as string);
+      await pool.query('insert into onceward.migrations values ($1, now())', [version]);
+    }
+    const old = { scope: 'shop', key: 'old' };
+    await pool.query(OLD_CLAIM, [[uuidText(hashOf(old))]]);
+    store = await openPostgresStore({ pool, timeoutMs: 5_000 });
+    const found = await store.swap(old, null, record('late'));
+    if (found.won || found.current === null) throw new Error('the record was not found');
+    expect(Buffer.from(found.current.bytes).toString()).toBe('old');
+    const settled = await store.swap(old, found.current.revision, record('done', 'committed'));
+    expect(settled.won).toBe(true);
+    expect(await textOf('old')).toBe('done');
+  });
+});
