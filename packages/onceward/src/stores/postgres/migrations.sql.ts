@@ -170,8 +170,11 @@ $$;
 /** Of a batch, what is to stand where nothing is. */
 const INSERT_NEW = `insert into onceward.records
       select t.hash, t.scope, t.key, base + t.place - 1, t.state, t.due, t.content
-        from unnest(new_hashes, new_scopes, new_keys, new_states, new_dues, new_contents)
-          with ordinality as t(hash, scope, key, state, due, content, place)`;
+        from (
+          select unnest(new_hashes) as hash, unnest(new_scopes) as scope, unnest(new_keys) as key,
+              unnest(new_states) as state, unnest(new_dues) as due, unnest(new_contents) as content,
+              generate_series(1, news) as place
+        ) as t`;
 
 /**
  * onceward.swap_batch carries out a batch of swaps, each on its own, no two of them of one operation. Three groups, and
@@ -195,7 +198,10 @@ const INSERT_NEW = `insert into onceward.records
  * Revisions are taken from the sequence 1,024 at once, more than a batch has places, and only when the locks are held:
  * for each operation they rise. No revision is given twice, so hash and revision name a record.
  *
- * Joins go by the index, whatever the planner thinks of a table that was empty when the session planned them.
+ * Joins go by the index, whatever the planner thinks of a table that was empty when the session planned them. Each
+ * statement is planned once: what is best for one batch is best for all, and to plan anew for each would cost a lone
+ * claim more than all else. Arrays are unnested side by side in a select list, which takes value by value; as tables,
+ * each would first be copied into one of its own.
  */
 const SWAP_BATCH = `
 create function onceward.swap_batch(
@@ -209,6 +215,7 @@ create function onceward.swap_batch(
 ) returns table (place int, outcome smallint, revision bigint, scope text, key text, bytes bytea)
 language plpgsql volatile
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -264,8 +271,11 @@ begin
   if changes > 0 then
     update onceward.records as r
       set revision = base + news + t.place - 1, state = t.state, due_at = t.due, bytes = t.content
-      from unnest(changed_hashes, changed_expected, changed_states, changed_dues, changed_contents)
-        with ordinality as t(hash, expected, state, due, content, place)
+      from (
+        select unnest(changed_hashes) as hash, unnest(changed_expected) as expected,
+            unnest(changed_states) as state, unnest(changed_dues) as due,
+            unnest(changed_contents) as content, generate_series(1, changes) as place
+      ) as t
       where r.hash = t.hash and r.revision = t.expected;
     get diagnostics done = row_count;
     won := won + done;
