@@ -13,6 +13,7 @@ const SETTINGS = [
   'synchronous_commit',
   'synchronous_standby_names',
   'default_transaction_isolation',
+  'server_encoding',
 ] as const;
 
 type Settings = Readonly<Record<(typeof SETTINGS)[number], string>>;
@@ -22,12 +23,15 @@ export async function proveDurability(client: PgClient): Promise<DurabilityProof
   const columns = SETTINGS.map((name) => `current_setting('${name}') as ${name}`);
   const { rows } = await client.query(`select ${columns.join(', ')}`);
   const settings = rows[0] as Settings;
+  if (!['UTF8', 'SQL_ASCII'].includes(settings.server_encoding)) {
+    throw invalid(
+      `the database has the encoding ${settings.server_encoding}, which cannot hold every key; create one with encoding 'UTF8'`,
+    );
+  }
   if (settings.default_transaction_isolation !== 'read committed') {
-    throw new StoreError(
-      'ONCE_INVALID_CONFIG',
+    throw invalid(
       `default_transaction_isolation is "${settings.default_transaction_isolation}" for this user; the store needs ` +
         `"read committed": alter role … set default_transaction_isolation = 'read committed'`,
-      { applied: 'no' },
     );
   }
   const flushes = settings.synchronous_commit !== 'off';
@@ -65,4 +69,8 @@ function finding(
 ): StoreFinding {
   const value = settings[setting] === '' ? '(empty)' : settings[setting];
   return { setting, value, limits: !good, says: good ? 'as it should be' : advice };
+}
+
+function invalid(message: string): StoreError {
+  return new StoreError('ONCE_INVALID_CONFIG', message, { applied: 'no' });
 }

@@ -71,11 +71,15 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
 async function prepareServer(options: PostgresStoreOptions): Promise<DurabilityProof> {
   const client = await options.pool.connect();
+  // Without a listener, a connection that breaks would end the process.
+  const onError = () => {};
+  client.on('error', onError);
   try {
     await refuseStandby(client);
     if (options.migrate !== false) await migrateSchema(client);
     await checkSchema(client);
     const proof = await proveDurability(client);
+    client.removeListener('error', onError);
     client.release();
     return proof;
   } catch (error) {

@@ -18,6 +18,9 @@ import { collision, hashOf, READ, type ReadRow, recordFor, uuidText } from './re
 import { countRecords, scanRecords } from './record-scan.ts';
 import { SWAP, SwapBatch, type SwapRow } from './swap-batch.ts';
 
+/** What stands in the way of a claim may be swept away before it can be shown; hardly twice in a row. */
+const MOST_TRIES = 5;
+
 /** The records as part of a transaction that someone else began and will end. */
 export class JoinedStore implements RecordStore {
   readonly traits: StoreTraits;
@@ -42,12 +45,14 @@ export class JoinedStore implements RecordStore {
   ): Promise<SwapResult> {
     // Another transaction that is writing the same operation is waited for: its end decides.
     const batch = new SwapBatch([{ id, hash: hashOf(id), expected, next }]);
-    const [answer] = batch.answers(await this.#run<SwapRow>(SWAP, batch.parameters(true)));
-    if (answer === 'collision') throw collision();
-    if (answer === undefined || answer === 'busy') {
-      throw new StoreError('ONCE_STORE_UNAVAILABLE', 'PostgreSQL gave no answer');
+    for (let tries = 0; tries < MOST_TRIES; tries += 1) {
+      const [answer] = batch.answers(await this.#run<SwapRow>(SWAP, batch.parameters(true)));
+      if (answer === 'collision') throw collision();
+      if (answer !== undefined && answer !== 'busy') return answer;
     }
-    return answer;
+    throw new StoreError('ONCE_STORE_UNAVAILABLE', 'what stood in the way was gone each time', {
+      applied: 'no',
+    });
   }
 
   scan(query: ScanQuery): AsyncIterable<ScannedRecord> {

@@ -2,11 +2,12 @@
  * The schema, one entry per version; an entry that was released never changes.
  *
  * onceward.records    one row per operation. `hash` is the first half of the SHA-256 of scope and key; both stand
- *                     beside it and are compared, so two operations can never be taken for one. It is the only index:
- *                     a claim and its settle touch nothing else. Pages are filled to 40 % by claims, because a settled
- *                     record is larger than its claim: nine of ten settles then stay on their page (HOT), and the
- *                     pages end up full all the same.
- * onceward.revisions  a sequence: a revision is never given out twice, whatever is rolled back.
+ *                     beside it and are compared by whoever reads it or loses to it, so two operations can never be
+ *                     taken for one. It is the only index: a claim and its settle touch nothing else. Pages are
+ *                     filled to 40 % by claims, because a settled record is larger than its claim: nine of ten
+ *                     settles then stay on their page (HOT), and the pages end up full all the same.
+ * onceward.revisions  a sequence: a revision is never given out twice, whatever is rolled back. Only a server that
+ *                     crashes may give those again that no committed row has.
  * onceward.waiting    who wants to be told of a change; unlogged, since a waiter that is not told asks again.
  */
 const TABLES = `
@@ -189,19 +190,22 @@ const INSERT_NEW = `insert into onceward.records
  *                     outcome (1 won, 0 lost, 2 another transaction is writing it) and, for losers, what is there:
  *                     whoever asks compares scope and key, lest two operations with one hash be taken for one
  *
- * Each statement has a snapshot that is younger than the locks: a loser sees the row that beat it. Nothing waits while
- * it holds locks, so that batches cannot deadlock. Whoever writes a row holds its advisory lock; only the removal of
- * what is due does not, and it skips rows that are being written. So what a snapshot does not show nobody else can
- * insert, and a plain insert is enough; "on conflict" would make two steps of each. In a transaction of the caller the
- * snapshot may be older than the locks: there it is needed, and fails such a transaction as PostgreSQL's own would.
+ * Each statement has a snapshot that is younger than the locks: a loser sees the row that beat it. Whoever writes a row
+ * holds its advisory lock; only the removal of what is due does not, and it skips rows that are being written. A batch
+ * waits for nothing while it holds locks, but for a row that is just being removed as due, and that removal waits for
+ * nothing at all: nobody can deadlock.
+ *
+ * So what a snapshot does not show nobody else can insert, and a plain insert is enough; "on conflict" would make two
+ * steps of each. In a transaction of the caller the snapshot may be older than the locks: there it is needed, and
+ * fails a claim that missed a younger row as PostgreSQL fails any write that did.
  *
  * Revisions are taken from the sequence 1,024 at once, more than a batch has places, and only when the locks are held:
- * for each operation they rise. No revision is given twice, so hash and revision name a record.
+ * for each operation they rise. No two committed rows ever had the same, so hash and revision name a record.
  *
  * Joins go by the index, whatever the planner thinks of a table that was empty when the session planned them. Each
  * statement is planned once: what is best for one batch is best for all, and to plan anew for each would cost a lone
  * claim more than all else. Arrays are unnested side by side in a select list, which takes value by value; as tables,
- * each would first be copied into one of its own.
+ * each would first be copied into one of its own. The planner then expects a thousand of them, and must not compile.
  */
 const SWAP_BATCH = `
 create function onceward.swap_batch(
@@ -215,7 +219,7 @@ create function onceward.swap_batch(
 ) returns table (place int, outcome smallint, revision bigint, scope text, key text, bytes bytea)
 language plpgsql volatile
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_generic_plan set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -308,7 +312,11 @@ begin
 
   if changes + removals > 0 and exists (select from onceward.waiting) then
     with told as (
-      delete from onceward.waiting as w where w.hash = any (changed_hashes || gone_hashes) returning w.hash)
+      delete from onceward.waiting as w
+        where w.ctid = any (array(
+          select c.ctid from onceward.waiting as c
+            where c.hash = any (changed_hashes || gone_hashes) for update skip locked))
+        returning w.hash)
       select count(pg_notify('onceward', told.hash::text)) into done from told;
   end if;
 end

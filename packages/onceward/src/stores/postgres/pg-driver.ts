@@ -17,6 +17,8 @@ export interface PgStatement {
 
 export interface PgResult {
   readonly rows: readonly unknown[];
+  /** What the server says it has carried out: the first word, of COMMIT for instance, which may be another. */
+  readonly command?: string;
 }
 
 export interface PgPoolClient extends PgClient {

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { type PostgresServer, startPostgres } from '../../../../../scripts/services/index.ts';
 import type { OperationId, Revision } from '../../engine/record.ts';
 import type { NextRecord, SwapResult } from '../../engine/record-store.ts';
-import { openPostgresStore, type PostgresStore } from './index.ts';
+import { openPostgresStore, type PgClient, type PostgresStore } from './index.ts';
 import { MIGRATIONS } from './migrations.sql.ts';
 import { hashOf, uuidText } from './record-rows.ts';
 
@@ -48,6 +48,14 @@ async function batchesSince(claimed: Revision): Promise<number> {
 async function textOf(key: string): Promise<string | null> {
   const stored = await store.read(idOf(key));
   return stored === null ? null : Buffer.from(stored.bytes).toString();
+}
+
+/** As if the sweep came between the statement that inserts and the one that looks for what was in its way. */
+async function sweepOnInsert(): Promise<void> {
+  await pool.query(`
+    create function onceward.sweep() returns trigger language plpgsql as $$
+    begin delete from onceward.records where key = 'swept' and state = 1; return null; end $$;
+    create trigger sweep after insert on onceward.records execute function onceward.sweep()`);
 }
 
 describe('a batch', () => {
@@ -165,18 +173,115 @@ describe('a batch', () => {
 
   it('[E1] asks again where a record stood in its way and was swept before it could be shown', async () => {
     await claim('swept');
-    // As if the sweep came between the statement that inserts and the one that looks for what was in its way.
-    await pool.query(`
-      create function onceward.sweep() returns trigger language plpgsql as $$
-      begin delete from onceward.records where key = 'swept' and state = 1; return null; end $$;
-      create trigger sweep after insert on onceward.records execute function onceward.sweep()`);
+    await sweepOnInsert();
     const result = await store.swap(idOf('swept'), null, record('next', 'committed'));
     expect(result.won).toBe(true);
     expect(await textOf('swept')).toBe('next');
   });
 });
 
+/** Until so many wait for a lock that another transaction has. */
+async function untilWaiting(count: number): Promise<void> {
+  const waiting = async () => {
+    const { rows } = await pool.query('select 1 from pg_locks where not granted');
+    return rows.length;
+  };
+  await expect.poll(waiting, { timeout: 5_000, interval: 5 }).toBe(count);
+}
+
 describe('a transaction of the caller', () => {
+  it('[E5] that waited for another gets a higher revision than any of that one', async () => {
+    const id = idOf('handed over');
+    let after: Promise<SwapResult> | undefined;
+    const settled = await store.transact(async (client) => {
+      const joined = store.within(client);
+      const claimed = await joined.swap(id, null, record('first'));
+      if (!claimed.won) throw new Error('the claim was lost');
+      after = store.transact((other) => store.within(other).swap(id, null, record('second')));
+      await untilWaiting(1);
+      const changed = await joined.swap(id, claimed.revision, record('changed'));
+      if (!changed.won) throw new Error('the change was lost');
+      await joined.swap(id, changed.revision, null);
+      return changed.revision;
+    });
+    const taken = await after;
+    if (!taken?.won) throw new Error('the second claim was lost');
+    expect(taken.revision).toBeGreaterThan(settled);
+  });
+
+  it('[E7] asks again where a record stood in its way and was swept before it could be shown', async () => {
+    await claim('swept');
+    await sweepOnInsert();
+    const swap = (client: PgClient) =>
+      store.within(client).swap(idOf('swept'), null, record('next', 'committed'));
+    expect((await store.transact(swap)).won).toBe(true);
+    expect(await textOf('swept')).toBe('next');
+  });
+
+  it('[E7] of which a statement failed is not reported as done, though nobody let the error through', async () => {
+    const ending = store.transact(async (client) => {
+      const result = await store.within(client).swap(idOf('order'), null, record('x', 'committed'));
+      await client.query('select 1 / 0').catch(() => {});
+      return result;
+    });
+    await expect(ending).rejects.toMatchObject({ applied: 'no', message: /rolled back/ });
+    expect(await store.read(idOf('order'))).toBeNull();
+  });
+
+  it('[E7] that is rolled back disturbs nobody who reads', async () => {
+    await claim('read');
+    let isOver = false;
+    let rolledBack = 0;
+    const rollingBack = (async () => {
+      while (!isOver) {
+        await store.transact(() => Promise.reject(new Error('no'))).catch(() => {});
+        rolledBack += 1;
+      }
+    })();
+    try {
+      for (let reads = 0; reads < 300; reads += 1) expect(await textOf('read')).not.toBeNull();
+    } finally {
+      isOver = true;
+      await rollingBack;
+    }
+    expect(rolledBack).toBeGreaterThan(10);
+  });
+
+  it('[E1] that has a waiter in its hands, as the sweep may, holds up nobody', async () => {
+    const claimed = await claim('awaited');
+    const waiter = [uuidText(hashOf(idOf('awaited')))];
+    await pool.query('insert into onceward.waiting values ($1, now())', waiter);
+    await store.transact(async (client) => {
+      await client.query('select * from onceward.waiting for update');
+      const settled = await store.swap(idOf('awaited'), claimed, record('done', 'committed'));
+      expect(settled.won).toBe(true);
+    });
+  });
+
+  it('[E1] that has told a waiter holds up neither the sweep nor anybody else', async () => {
+    const told = await claim('told');
+    const other = await claim('other');
+    // In this order the sweep comes by the other one first.
+    for (const key of ['other', 'told']) {
+      const values = [uuidText(hashOf(idOf(key)))];
+      await pool.query(
+        `insert into onceward.waiting values ($1, now() - interval '1 hour')`,
+        values,
+      );
+    }
+    await store.transact(async (client) => {
+      await store.within(client).swap(idOf('told'), told, record('done', 'committed'));
+      const sweep = store.forgetDue(0, 10);
+      const swaps = [
+        store.swap(idOf('other'), other, record('done', 'committed')),
+        store.swap(idOf('new'), null, record('new')),
+      ];
+      expect((await Promise.all(swaps)).map(({ won }) => won)).toEqual([true, true]);
+      await sweep;
+    });
+    expect((await pool.query('select * from onceward.waiting')).rows).toEqual([]);
+  });
+
   it('[E7] that cannot see a younger record fails as PostgreSQL lets it fail, and leaves nothing', async () => {
     await pool.query('create table if not exists orders (name text)');
     const client = await pool.connect();
@@ -214,10 +319,12 @@ describe('the version before', () => {
           Promise.allSettled(ids.map((id) => store.swap(id, null, record('now')))),
         ]);
         // Those that lost here met a record of another key, as the older claims all have one.
-        const lost = now.filter((result) => result.status === 'rejected').length;
-        expect(old.rows).toHaveLength(ids.length - lost);
-        wins.old += lost;
-        wins.now += ids.length - lost;
+        const lost = now.filter((result) => result.status === 'rejected');
+        for (const { reason } of lost)
+          expect(reason).toMatchObject({ code: 'ONCE_RECORD_UNREADABLE' });
+        expect(old.rows).toHaveLength(ids.length - lost.length);
+        wins.old += lost.length;
+        wins.now += ids.length - lost.length;
       }
     } finally {
       older.release();

@@ -182,6 +182,21 @@ describe('a primary with two synchronous standbys', () => {
     await standbyPool.end();
   });
 
+  it('[E7] while a commit is in doubt nothing is read that could be older', async () => {
+    await openStore(600);
+    const id = newId();
+    pauseStandbys();
+    try {
+      const next = { bytes: Buffer.from('joined'), state: 'committed', dueAt: null } as const;
+      const running = store.transact((client) => store.within(client).swap(id, null, next));
+      await expect(running).rejects.toMatchObject({ applied: 'unknown' });
+      await expect(store.read(id)).rejects.toMatchObject({ code: 'ONCE_STORE_UNAVAILABLE' });
+    } finally {
+      resumeStandbys();
+    }
+    expect(await untilAnswered(() => store.read(id))).not.toBeNull();
+  });
+
   it('[E7] a transaction whose commit was cancelled while it waited is not reported as done', async () => {
     await openStore(20_000);
     const id = newId();

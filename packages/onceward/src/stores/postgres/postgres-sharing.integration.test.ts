@@ -218,6 +218,35 @@ describe('the schema', () => {
     await own.end();
   });
 
+  it('is refused in a database that cannot hold every key', async () => {
+    await pool.query(
+      `create database narrow encoding 'LATIN1' lc_collate 'C' lc_ctype 'C' template template0`,
+    );
+    const own = poolOf(server.url.replace(/postgres$/, 'narrow'));
+    const opening = openPostgresStore({ pool: own });
+    await expect(opening).rejects.toMatchObject({ code: 'ONCE_INVALID_CONFIG', message: /LATIN1/ });
+    await own.end();
+  });
+
+  it('is an error of whoever opens the store when the connection breaks meanwhile', async () => {
+    const own = await newDatabase();
+    await (await openPostgresStore({ pool: own })).close();
+    const holder = await own.connect();
+    await holder.query('begin; lock table onceward.migrations');
+    const opening = openPostgresStore({ pool: own }).catch((error: unknown) => error);
+    const end = async () => {
+      const { rows } = await own.query(
+        `select pg_terminate_backend(pid) from pg_locks where not granted and pid <> pg_backend_pid()`,
+      );
+      return rows.length;
+    };
+    await expect.poll(end, { timeout: 5_000 }).toBe(1);
+    expect(await opening).toMatchObject({ code: 'ONCE_STORE_UNAVAILABLE' });
+    await holder.query('rollback');
+    holder.release();
+    await own.end();
+  });
+
   it('is refused when a column is not what it should be, or the version is newer', async () => {
     const own = await newDatabase();
     await (await openPostgresStore({ pool: own })).close();

@@ -200,14 +200,11 @@ export class PostgresStore implements TransactionalStore<PgClient> {
   }
 
   /** Runs `work` in one transaction: give this to `executeWithin`. */
-  readonly transact = async <T>(work: (client: PgClient) => Promise<T>): Promise<T> => {
-    try {
-      return await runInTransaction(this.#parts.pool, this.#deadlines, work);
-    } catch (error) {
-      // Whether it was committed is found out by reading, and a read must not be older than this doubt.
-      this.#reading.drop();
-      throw error;
-    }
+  readonly transact = <T>(work: (client: PgClient) => Promise<T>): Promise<T> => {
+    const { pool } = this.#parts;
+    // Whether it was committed is found out by reading, and a read must not be older than this doubt.
+    const onDoubt = () => this.#reading.drop();
+    return runInTransaction({ pool, deadlines: this.#deadlines, onDoubt }, work);
   };
 
   /** Gives the connections back; the pool stays the caller's. */

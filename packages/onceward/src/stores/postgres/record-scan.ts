@@ -35,6 +35,10 @@ const FORGET = `with due as (
     where r.hash = due.hash and r.revision = due.revision returning 1
   ) select count(*)::int as forgotten from gone`;
 
+/** Past those that an open transaction has told: nothing that sweeps may wait. */
+const FORGET_WAITERS = `delete from onceward.waiting where ctid = any (array(
+    select ctid from onceward.waiting where until < now() for update skip locked))`;
+
 const COUNT = 'select state, count(*)::int as records from onceward.records group by state';
 
 interface ScanRow extends RecordRow {
@@ -114,7 +118,7 @@ export class Sweep {
       if (forgotten >= limit) return forgotten;
       this.#forgetFrom += STEP;
     }
-    await this.#run('delete from onceward.waiting where until < now()', []);
+    await this.#run(FORGET_WAITERS, []);
     return forgotten;
   }
 

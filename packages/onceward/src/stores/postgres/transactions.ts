@@ -2,13 +2,19 @@ import { StoreError } from '../../engine/errors.ts';
 import type { CallDeadlines } from '../call-deadlines.ts';
 import type { PgClient, PgMessage, PgPool, PgPoolClient } from './pg-driver.ts';
 
+export interface Transactions {
+  readonly pool: PgPool;
+  readonly deadlines: CallDeadlines;
+  /** Told when a commit was sent and it is not known whether it was carried out. */
+  onDoubt(): void;
+}
+
 /**
  * Runs `work` between BEGIN and COMMIT on a connection of its own. A commit that comes with a warning, or not in time,
  * is reported as unknown: with a warning PostgreSQL says that it is done, although no standby may have it.
  */
 export async function runInTransaction<T>(
-  pool: PgPool,
-  deadlines: CallDeadlines,
+  { pool, deadlines, onDoubt }: Transactions,
   work: (client: PgClient) => Promise<T>,
 ): Promise<T> {
   const client = await checkOut(pool, deadlines);
@@ -35,9 +41,16 @@ export async function runInTransaction<T>(
       throw error;
     }
     warning = null;
-    await run('commit');
-    if (warning !== null) throw unconfirmed(warning);
+    let command: string | undefined;
+    try {
+      ({ command } = await run('commit'));
+      if (warning !== null) throw unconfirmed(warning);
+    } catch (error) {
+      onDoubt();
+      throw error;
+    }
     healthy = true;
+    if (command === 'ROLLBACK') throw failedBefore();
     return result;
   } finally {
     client.removeListener('notice', onNotice);
@@ -62,6 +75,15 @@ async function checkOut(pool: PgPool, deadlines: CallDeadlines): Promise<PgPoolC
     );
     throw error;
   }
+}
+
+/** PostgreSQL ends a transaction in which a statement has failed by ROLLBACK, and calls that a success. */
+function failedBefore(): StoreError {
+  return new StoreError(
+    'ONCE_STORE_UNAVAILABLE',
+    'the transaction was rolled back: one of its statements had failed, and its error was caught; let it through, or use a savepoint',
+    { applied: 'no' },
+  );
 }
 
 /** Raised when PostgreSQL reports as done what it only did here. */
