@@ -1,6 +1,6 @@
-import { StoreError } from '../../engine/errors.ts';
 import { type DurationMs, SECOND } from '../../engine/units.ts';
 import { type Durability, requireDurability, type StoreFinding } from '../durability.ts';
+import { invalidConfig } from '../invalid-config.ts';
 import { EtcdLink } from './etcd-link.ts';
 import { EtcdStore } from './etcd-store.ts';
 
@@ -29,8 +29,9 @@ const MEMBER_LIST = '/etcdserverpb.Cluster/MemberList';
  */
 export async function openEtcdStore(options: EtcdStoreOptions): Promise<EtcdStore> {
   const timeoutMs = options.timeoutMs ?? SECOND;
-  if (!(timeoutMs > 0)) throw invalid(`timeoutMs is ${timeoutMs}; it must be above 0`);
-  if (options.endpoints.length === 0) throw invalid('endpoints is empty; name at least one member');
+  if (!(timeoutMs > 0)) throw invalidConfig(`timeoutMs is ${timeoutMs}; it must be above 0`);
+  if (options.endpoints.length === 0)
+    throw invalidConfig('endpoints is empty; name at least one member');
   const link = new EtcdLink(options.endpoints, timeoutMs);
   try {
     const members = (await link.call(MEMBER_LIST, new Uint8Array(0))).messages(2).length;
@@ -52,8 +53,4 @@ function judge(members: number): StoreFinding {
     ? 'losing one member stops the cluster or its data; run three'
     : 'one member may fail; a minority refuses rather than answers';
   return { setting: 'members', value: String(members), limits, says };
-}
-
-function invalid(message: string): StoreError {
-  return new StoreError('ONCE_INVALID_CONFIG', message, { applied: 'no' });
 }

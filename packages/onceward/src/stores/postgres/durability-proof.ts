@@ -1,5 +1,5 @@
-import { StoreError } from '../../engine/errors.ts';
 import type { Durability, StoreFinding } from '../durability.ts';
+import { invalidConfig } from '../invalid-config.ts';
 import type { PgClient } from './pg-driver.ts';
 
 export interface DurabilityProof {
@@ -24,12 +24,12 @@ export async function proveDurability(client: PgClient): Promise<DurabilityProof
   const { rows } = await client.query(`select ${columns.join(', ')}`);
   const settings = rows[0] as Settings;
   if (!['UTF8', 'SQL_ASCII'].includes(settings.server_encoding)) {
-    throw invalid(
+    throw invalidConfig(
       `the database has the encoding ${settings.server_encoding}, which cannot hold every key; create one with encoding 'UTF8'`,
     );
   }
   if (settings.default_transaction_isolation !== 'read committed') {
-    throw invalid(
+    throw invalidConfig(
       `default_transaction_isolation is "${settings.default_transaction_isolation}" for this user; the store needs ` +
         `"read committed": alter role … set default_transaction_isolation = 'read committed'`,
     );
@@ -69,8 +69,4 @@ function finding(
 ): StoreFinding {
   const value = settings[setting] === '' ? '(empty)' : settings[setting];
   return { setting, value, limits: !good, says: good ? 'as it should be' : advice };
-}
-
-function invalid(message: string): StoreError {
-  return new StoreError('ONCE_INVALID_CONFIG', message, { applied: 'no' });
 }

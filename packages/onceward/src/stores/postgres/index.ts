@@ -2,6 +2,7 @@ import { StoreError } from '../../engine/errors.ts';
 import { type DurationMs, SECOND } from '../../engine/units.ts';
 import { CallDeadlines } from '../call-deadlines.ts';
 import { type Durability, requireDurability } from '../durability.ts';
+import { invalidConfig } from '../invalid-config.ts';
 import { type DurabilityProof, proveDurability } from './durability-proof.ts';
 import type { PgPool, PgPoolClient } from './pg-driver.ts';
 import { explain } from './pg-session.ts';
@@ -50,9 +51,9 @@ const START_TIMEOUT_MS = 30 * SECOND;
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<PostgresStore> {
   const timeoutMs = options.timeoutMs ?? SECOND;
   const connections = options.connections ?? 2;
-  if (!(timeoutMs > 0)) throw invalid(`timeoutMs is ${timeoutMs}; it must be above 0`);
+  if (!(timeoutMs > 0)) throw invalidConfig(`timeoutMs is ${timeoutMs}; it must be above 0`);
   if (!Number.isInteger(connections) || connections < 1 || connections > 16) {
-    throw invalid(`connections is ${connections}; it must be a whole number from 1 to 16`);
+    throw invalidConfig(`connections is ${connections}; it must be a whole number from 1 to 16`);
   }
   const deadlines = new CallDeadlines(START_TIMEOUT_MS);
   const proof = await deadlines.bound(prepareServer(options), (cause) =>
@@ -92,10 +93,6 @@ async function prepareServer(options: PostgresStoreOptions): Promise<DurabilityP
 async function refuseStandby(client: PgPoolClient): Promise<void> {
   const { rows } = await client.query('select pg_is_in_recovery() as standby');
   if ((rows[0] as { standby: boolean }).standby) {
-    throw invalid('the pool leads to a standby; the store must be given the primary');
+    throw invalidConfig('the pool leads to a standby; the store must be given the primary');
   }
-}
-
-function invalid(message: string): StoreError {
-  return new StoreError('ONCE_INVALID_CONFIG', message, { applied: 'no' });
 }

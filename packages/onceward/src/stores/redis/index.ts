@@ -2,6 +2,7 @@ import type { ConnectionOptions } from 'node:tls';
 import { StoreError } from '../../engine/errors.ts';
 import { type DurationMs, SECOND } from '../../engine/units.ts';
 import { type Durability, requireDurability } from '../durability.ts';
+import { invalidConfig } from '../invalid-config.ts';
 import { Waiters } from '../waiters.ts';
 import { proveDurability } from './durability-proof.ts';
 import { parseRedisUrl } from './redis-address.ts';
@@ -76,10 +77,10 @@ export interface RedisStoreSettings {
 export async function openRedisStore(options: RedisStoreOptions): Promise<RedisStore> {
   const timeoutMs = options.timeoutMs ?? SECOND;
   if (!(timeoutMs > 0 && timeoutMs <= 30 * SECOND)) {
-    throw invalid(`timeoutMs is ${timeoutMs}; it must be above 0 and at most ${30 * SECOND}`);
+    throw invalidConfig(`timeoutMs is ${timeoutMs}; it must be above 0 and at most ${30 * SECOND}`);
   }
   const prefix = options.prefix ?? 'onceward:';
-  if (/[{}]/.test(prefix)) throw invalid(`prefix is ${prefix}; it must not hold braces`);
+  if (/[{}]/.test(prefix)) throw invalidConfig(`prefix is ${prefix}; it must not hold braces`);
 
   const pattern = await patternFor(options, timeoutMs);
   const { servers, openAny } = await connectServers(pattern, timeoutMs);
@@ -110,14 +111,16 @@ async function patternFor(
   timeoutMs: DurationMs,
 ): Promise<ConnectionPattern> {
   if ((options.url === undefined) === (options.client === undefined)) {
-    throw invalid('give either url or client, which say where Redis is');
+    throw invalidConfig('give either url or client, which say where Redis is');
   }
   if (options.client !== undefined) {
     return connectionPattern(options.client, timeoutMs).catch(unreachable);
   }
   const address = parseRedisUrl(options.url);
   if (options.tls !== undefined && !address.isSecure) {
-    throw invalid('tls is given, but url begins with redis://, which is without; write rediss://');
+    throw invalidConfig(
+      'tls is given, but url begins with redis://, which is without; write rediss://',
+    );
   }
   return wirePattern(address, options.tls ?? {}, timeoutMs);
 }
@@ -166,10 +169,8 @@ async function checkVersion(link: RedisLink): Promise<void> {
   const info = String(await link.call('INFO', 'server'));
   const version = /redis_version:(\d+)\.(\S+)/.exec(info);
   if (version === null || Number(version[1]) < 7) {
-    throw invalid(`Redis ${version?.slice(1).join('.') ?? '?'} is too old; 7.0 or later is needed`);
+    throw invalidConfig(
+      `Redis ${version?.slice(1).join('.') ?? '?'} is too old; 7.0 or later is needed`,
+    );
   }
-}
-
-function invalid(message: string): StoreError {
-  return new StoreError('ONCE_INVALID_CONFIG', message, { applied: 'no' });
 }

@@ -1,5 +1,5 @@
 import { domainToASCII } from 'node:url';
-import { StoreError } from '../../engine/errors.ts';
+import { invalidConfig } from '../invalid-config.ts';
 
 /** A server, and as whom to speak to it. */
 export interface RedisAddress {
@@ -17,17 +17,22 @@ const FORM = 'redis://user:password@host:port/database, or rediss:// for TLS';
 export function parseRedisUrl(text: string): RedisAddress {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null) {
-    throw invalid(`url cannot be read; write ${FORM}, and %2F %3F %23 for / ? # in a password`);
+    throw invalidConfig(
+      `url cannot be read; write ${FORM}, and %2F %3F %23 for / ? # in a password`,
+    );
   }
   if (!['redis:', 'rediss:'].includes(url.protocol)) {
-    throw invalid(`url is not one of Redis; write ${FORM}`);
+    throw invalidConfig(`url is not one of Redis; write ${FORM}`);
   }
-  if (url.hostname === '') throw invalid(`url names no host; write ${FORM}`);
+  if (url.hostname === '') throw invalidConfig(`url names no host; write ${FORM}`);
   if (url.search !== '' || url.hash !== '') {
-    throw invalid(`url has something behind the database, which means nothing here; write ${FORM}`);
+    throw invalidConfig(
+      `url has something behind the database, which means nothing here; write ${FORM}`,
+    );
   }
   const database = /^\/?(\d{0,5})$/.exec(url.pathname)?.[1];
-  if (database === undefined) throw invalid(`the database in url is not a number; write ${FORM}`);
+  if (database === undefined)
+    throw invalidConfig(`the database in url is not a number; write ${FORM}`);
   return {
     host: hostIn(url.hostname),
     port: url.port === '' ? 6_379 : Number(url.port),
@@ -42,7 +47,7 @@ export function parseRedisUrl(text: string): RedisAddress {
 function hostIn(hostname: string): string {
   if (hostname.startsWith('[')) return hostname.slice(1, -1);
   const host = domainToASCII(plain('host', hostname));
-  if (host === '') throw invalid(`the host in url is not the name of one; write ${FORM}`);
+  if (host === '') throw invalidConfig(`the host in url is not the name of one; write ${FORM}`);
   return host;
 }
 
@@ -50,10 +55,6 @@ function plain(what: string, escaped: string): string {
   try {
     return decodeURIComponent(escaped);
   } catch {
-    throw invalid(`the ${what} in url has a % that escapes nothing; write it as %25`);
+    throw invalidConfig(`the ${what} in url has a % that escapes nothing; write it as %25`);
   }
-}
-
-function invalid(message: string): StoreError {
-  return new StoreError('ONCE_INVALID_CONFIG', message, { applied: 'no' });
 }

@@ -1,4 +1,4 @@
-import { StoreError } from '../../engine/errors.ts';
+import { invalidConfig } from '../invalid-config.ts';
 
 /** The slice of `@redis/client` 5 (or `redis` 5) that the store needs. */
 export interface NodeRedisClient {
@@ -103,9 +103,7 @@ export async function connectionPattern(
   if ('masters' in client) return patternOfNodeCluster(client, connectTimeoutMs);
   if ('nodes' in client) return patternOfIoCluster(client, connectTimeoutMs);
   if (typeof client.duplicate !== 'function') {
-    throw new StoreError('ONCE_INVALID_CONFIG', 'client is none of @redis/client or ioredis', {
-      applied: 'no',
-    });
+    throw invalidConfig('client is none of @redis/client or ioredis');
   }
   return { nodes: null, openTo: opener(client, connectTimeoutMs) };
 }
