@@ -84,10 +84,10 @@ function judgeFromPending(
 ): string | null {
   const { after } = write;
   if (after === null) {
-    if (hasAudit(file, write, 'purge')) return null;
+    if (hasAudit(file, write, 'purge') || mayBeForgotten(write, record)) return null;
     const released = record.leaseUntil === 0;
     if (!released && isOwnRelease(file, write, before)) return judgeGivingBack(file, write, before);
-    return mayBeForgotten(write, record) ? null : 'a pending record was forgotten';
+    return 'a pending record was forgotten';
   }
   const next = after.record;
   if (next.owner !== record.owner) return judgeTakeOver(file, write, before, record, next, now);
@@ -232,7 +232,11 @@ function judgeSteps(record: OperationRecord, next: OperationRecord): string | nu
 /** What was done and would do harm if done again is not given back. */
 function judgeGivingBack(file: CaseFile, write: Write, before: Kept): string | null {
   const attempt = attemptOf(file, before);
-  if (attempt === undefined || !file.isFragile) return null;
+  if (attempt === undefined) return null;
+  if (write.after === null && file.hasHappened(attempt.life)) {
+    return 'a key was freed for other requests though its effect had happened';
+  }
+  if (!file.isFragile) return null;
   if (attempt.happened > 0) return 'a claim was given back though its effect had happened';
   const kept = write.after?.record.steps ?? [];
   const forgotten = [...attempt.steps].filter((done) => !kept.some(({ name }) => name === done));

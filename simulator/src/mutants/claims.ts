@@ -61,7 +61,7 @@ export const CLAIMS: readonly Mutant[] = [
   {
     name: 'heartbeats are never sent',
     breaks: 'E5',
-    edits: [inEngine('attempt.ts', '  claim.startHeartbeat();\n', '')],
+    edits: [inEngine('claim.ts', '    this.#heartbeat = new Heartbeat(this);\n', '    return;\n')],
   },
   {
     name: 'an effect begins under a claim that could have lapsed',
@@ -121,5 +121,17 @@ export const CLAIMS: readonly Mutant[] = [
     name: 'an arrival that has run on the straight way forgets it',
     breaks: 'E1',
     edits: [inEngine('straight-run.ts', 'const ran = this.#claim !== null;', 'const ran = false;')],
+  },
+  {
+    name: 'an attempt that gives back forgets the lost attempt before it',
+    breaks: 'E3',
+    edits: [
+      inEngine('transitions.ts', 'record.attempt > 1 || (began', '(record.attempt === 1 && began'),
+    ],
+  },
+  {
+    name: 'an effect that may have happened frees its key when it throws',
+    breaks: 'E3',
+    edits: [inEngine('transitions.ts', "(began && record.onLapse === 'take_over')", 'false')],
   },
 ];

@@ -9,6 +9,7 @@ import { callStore, type EngineParts, prepare, swapRecord, understand } from './
 import { askProbe } from './probe.ts';
 import type { PendingRecord, Revision } from './record.ts';
 import type { NextRecord, SwapResult } from './record-store.ts';
+import { Rounds } from './rounds.ts';
 import { claimRecord, doubtRecord, fenceOf, releaseRecord } from './transitions.ts';
 import type { DurationMs } from './units.ts';
 import { waitForChange } from './wait.ts';
@@ -39,7 +40,7 @@ export async function approach(
       return storeFailed(parts, operation, effect, error);
     }
     if (found instanceof Claim) {
-      run.claimed = true;
+      run.markClaimed();
       visit.ran = true;
       const ended = await runClaimed(parts, operation, effect, found);
       if (ended !== 'lost') return ended;
@@ -49,8 +50,26 @@ export async function approach(
     }
     if (found !== null && 'execution' in found) return found;
     const decision = decide(found, operation, operation.policy, parts.time());
-    next = follow(parts, operation, decision, visit);
+    next = followOn(parts, operation, decision, visit);
   }
+}
+
+/** Carries out a decision for a caller that is still there, as often as a sound store can make necessary. */
+async function followOn(
+  parts: EngineParts,
+  operation: Operation,
+  decision: Decision,
+  visit: Visit,
+): Promise<Found> {
+  const writes = decision.kind === 'claim' || decision.kind === 'doubt';
+  if (writes) {
+    visit.rounds ??= new Rounds(parts.world);
+    await visit.rounds.next();
+  }
+  if ((writes || decision.kind === 'wait') && operation.signal?.aborted) {
+    return bare(refuse(parts, operation.id, visit.ran ? 'fence_lost' : 'deadline'));
+  }
+  return follow(parts, operation, decision, visit);
 }
 
 /** What one arrival has been through. */
@@ -60,6 +79,7 @@ export interface Visit {
   ran: boolean;
   /** For another process. */
   waited: boolean;
+  rounds: Rounds | null;
 }
 
 export type Found = Claim | Current | Ended | null;
@@ -212,8 +232,8 @@ async function readAfterLostReply(
   try {
     if (spent >= operation.policy.storeTimeoutMs / 2) throw error;
     const found = await read(parts, operation);
-    // Nothing there proves nothing: the claim may still be on its way.
-    if (found === null) throw error;
+    // What was there before proves nothing: the claim may still be on its way.
+    if ((found?.revision ?? null) === claiming.expected) throw error;
     return found;
   } catch {
     abandon(parts, operation, claiming);
@@ -238,7 +258,7 @@ function abandon(parts: EngineParts, operation: Operation, claiming: Claiming): 
     const current = await read(parts, operation);
     if (!isHeldBy(current, record.owner)) return isLast;
     parts.world.crashPoint?.('before-release');
-    const released = releaseRecord(record, current.revision);
+    const released = releaseRecord(record, current.revision, false);
     const next = released === null ? null : prepare(id, released);
     const result = await swapRecord(parts, 'release', policy, id, current.revision, next);
     return result.won;

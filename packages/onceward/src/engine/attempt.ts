@@ -72,7 +72,7 @@ export function startEffect(
   effect: Effect,
   claim: Claim,
 ): Promise<Settlement> {
-  claim.startHeartbeat();
+  claim.begin();
   parts.world.crashPoint?.('before-effect');
   try {
     return Promise.resolve(effect(new RunningAttempt(parts, operation, claim)));

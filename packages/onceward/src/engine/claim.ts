@@ -51,6 +51,7 @@ export class Claim {
   #stop: AbortController | null = null;
   #lost = false;
   #renewedAt: number;
+  #began = false;
   #ended = false;
 
   constructor(
@@ -100,7 +101,13 @@ export class Claim {
     return this.#parts.world.elapsed() - this.#renewedAt < this.#policy.leaseMs;
   }
 
-  startHeartbeat(): void {
+  /** The effect begins: from here on it may have happened. */
+  begin(): void {
+    this.#began = true;
+    this.#startHeartbeat();
+  }
+
+  #startHeartbeat(): void {
     this.#heartbeat = new Heartbeat(this);
     this.#parts.timers.start(this.#policy.leaseMs / 3, this.#heartbeat);
   }
@@ -142,7 +149,8 @@ export class Claim {
   /** Gives the claim back. Steps that were made durable are kept for the next attempt. */
   release(): Promise<WriteResult> {
     this.end();
-    return this.#enqueue(() => this.#write('release', (held) => releaseRecord(held, this.fence)));
+    const make = (held: PendingRecord) => releaseRecord(held, this.fence, this.#began);
+    return this.#enqueue(() => this.#write('release', make));
   }
 
   doubt(reason: DoubtReason): Promise<WriteResult> {
@@ -166,7 +174,7 @@ export class Claim {
     } catch {
       // The store is out of reach. The lease may lapse; the next write finds out what that meant.
     }
-    if (!this.#ended && !this.lost) this.startHeartbeat();
+    if (!this.#ended && !this.lost) this.#startHeartbeat();
   }
 
   #renewed(held: PendingRecord, steps: readonly Step[]): PendingRecord {

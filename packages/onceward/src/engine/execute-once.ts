@@ -2,12 +2,12 @@ import { refuse, replay } from './answer.ts';
 import { budgetLeft, RETRY_SOON, refuseInProgress, tellWaited } from './approach.ts';
 import { OncewardError } from './errors.ts';
 import { checkOperation } from './input.ts';
-import { NearAnswer, type NearTier } from './near-tier.ts';
+import { NearAnswer, type NearTier, type Run, type RunEnd } from './near-tier.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
 import { type EngineParts, retentionNow } from './parts.ts';
 import { StraightRun } from './straight-run.ts';
 import type { DurationMs } from './units.ts';
-import { waitForRun } from './wait.ts';
+import { waitForDecision, waitForRun } from './wait.ts';
 
 /**
  * Runs the effect of an operation once, whoever asks and how often.
@@ -59,15 +59,30 @@ async function join(
       if (near.claimed) return refuse(parts, operation.id, 'mismatch');
       break;
     }
-    const left = budgetLeft(parts, operation, arrivedAt);
-    const end = left > 0 ? await waitForRun(parts, near, left) : 'timed_out';
+    const end = await waitBehind(parts, operation, near, budgetLeft(parts, operation, arrivedAt));
     if (end === 'timed_out') return refuseInProgress(parts, operation, arrivedAt);
+    if (end === 'aborted') return refuse(parts, operation.id, 'deadline');
     tellWaited(parts, operation, arrivedAt);
     if (end instanceof NearAnswer) return answerOfRun(parts, operation, end);
     if (end !== null && operation.policy.onStoreDown === 'refuse') return end;
     near = parts.near.find(operation.id, operation.fingerprint, retentionNow(parts));
   }
   return lead(parts, operation, effect, arrivedAt);
+}
+
+/**
+ * Who may not wait for a running effect still waits until it is known that there is one: a run that has not claimed may
+ * only be looking up an answer.
+ */
+function waitBehind(
+  parts: EngineParts,
+  operation: Operation,
+  run: Run,
+  left: DurationMs,
+): Promise<RunEnd | 'timed_out' | 'aborted'> {
+  return left > 0
+    ? waitForRun(parts, operation, run, left)
+    : waitForDecision(parts, operation, run, operation.policy.storeTimeoutMs);
 }
 
 /** This arrival speaks for its process: whatever it learns, the arrivals behind it learn too. */

@@ -51,14 +51,35 @@ export type RunEnd = NearAnswer | Refusal | null;
 export class Run {
   readonly id: OperationId;
   readonly fingerprint: string;
-  /** The store has granted the claim: only now is the fingerprint known to be the right one. */
-  claimed = false;
+  #claimed = false;
   #ended: { readonly by: RunEnd } | null = null;
   #waiting: ((end: RunEnd) => void)[] | null = null;
+  #waitingForClaim: (() => void)[] | null = null;
 
   constructor(id: OperationId, fingerprint: string) {
     this.id = id;
     this.fingerprint = fingerprint;
+  }
+
+  /** The store has granted the claim: only now is the fingerprint known to be the right one. */
+  get claimed(): boolean {
+    return this.#claimed;
+  }
+
+  /** The effect is about to run. Until then it may turn out that all there is to do is to give an answer again. */
+  markClaimed(): void {
+    this.#claimed = true;
+    this.#wakeForClaim();
+  }
+
+  /** Called when the claim is granted, or the run has ended without one. */
+  whenDecided(callback: () => void): void {
+    if (this.#claimed || this.#ended !== null) {
+      callback();
+      return;
+    }
+    this.#waitingForClaim ??= [];
+    this.#waitingForClaim.push(callback);
   }
 
   /** Somebody in this process wants its answer too. */
@@ -77,9 +98,16 @@ export class Run {
 
   end(by: RunEnd): void {
     this.#ended = { by };
+    this.#wakeForClaim();
     if (this.#waiting === null) return;
     for (const callback of this.#waiting) callback(by);
     this.#waiting = null;
+  }
+
+  #wakeForClaim(): void {
+    if (this.#waitingForClaim === null) return;
+    for (const callback of this.#waitingForClaim) callback();
+    this.#waitingForClaim = null;
   }
 }
 

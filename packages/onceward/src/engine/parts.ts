@@ -1,5 +1,5 @@
 import type { Current, Time } from './decide.ts';
-import { StoreError } from './errors.ts';
+import { OncewardError, StoreError } from './errors.ts';
 import type { Audit, Observe, StorePhase } from './events.ts';
 import type { LateWork } from './late-work.ts';
 import type { NearTier } from './near-tier.ts';
@@ -123,7 +123,12 @@ export function callStore<T>(
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     const call = new BoundCall<T>(parts, phase, { succeeded: resolve, failed: reject });
-    call.await(make());
+    try {
+      call.await(make());
+    } catch (error) {
+      call.failed(error);
+      return;
+    }
     call.bound(policy.storeTimeoutMs);
   });
 }
@@ -172,7 +177,7 @@ class BoundCall<T> implements Waiter<T>, Due {
     const waiter = this.#end();
     if (waiter === null) return;
     this.#parts.observe({ type: 'store_error', phase: this.#phase, error });
-    waiter.failed(error);
+    waiter.failed(coded(error));
   }
 
   /** The waiter, the first time. Nothing is held on to: what stays in a queue would keep the whole request alive. */
@@ -182,6 +187,13 @@ class BoundCall<T> implements Waiter<T>, Due {
     this.isOver = true;
     return waiter;
   }
+}
+
+/** A store that fails in words of its own has failed all the same, and nobody knows whether it wrote. */
+function coded(error: unknown): unknown {
+  if (error instanceof OncewardError) return error;
+  const message = `the store failed: ${error instanceof Error ? error.message : String(error)}`;
+  return new StoreError('ONCE_STORE_UNAVAILABLE', message, { cause: error });
 }
 
 function late(ms: DurationMs): StoreError {

@@ -59,7 +59,7 @@ export interface PendingRecord extends RecordBase {
   readonly state: 'pending';
   /** 0 in the write that claims (its own revision is the fence); afterwards the revision of that claim. */
   readonly fence: Revision;
-  /** 0 says released: the attempt ended without an outcome, and only its steps are kept. */
+  /** 0 says released: the attempt ended without an outcome. The request and finished steps are kept. */
   readonly leaseUntil: EpochMs;
   readonly onLapse: OnLapse;
   /** How long a lapsed claim that may be taken over is kept for someone to do so. */

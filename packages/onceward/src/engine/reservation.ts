@@ -25,6 +25,7 @@ import type {
   SettledState,
   Step,
 } from './record.ts';
+import { Rounds } from './rounds.ts';
 import {
   doubtRecord,
   fenceOf,
@@ -88,8 +89,10 @@ async function claimOrLearn(
     parts.observe({ type: 'replayed', id, near: true });
     return replayed(known);
   }
+  const rounds = new Rounds(parts.world);
   let decision = decide(null, operation, policy, parts.time());
   for (;;) {
+    if (decision.kind === 'claim' || decision.kind === 'doubt') await rounds.next();
     switch (decision.kind) {
       case 'claim': {
         const found = await claim(parts, operation, decision);
@@ -156,7 +159,7 @@ export async function writeFenced(
   change: FencedChange,
 ): Promise<FencedResult> {
   if ('outcome' in change) checkOutcome(change.outcome, policy.maxOutcomeBytes);
-  for (;;) {
+  for (const rounds = new Rounds(parts.world); ; await rounds.next()) {
     const current = await look(parts, id, policy);
     const record = current?.record;
     if (current === null || record === null || record === undefined) {
@@ -215,7 +218,7 @@ async function nextRecord(
   const now = parts.world.now();
   const held = revived(record, policy, now);
   if (change.as === 'renewed') return renewRecord(held, fence, held.steps, policy, now);
-  if (change.as === 'released') return releaseRecord(held, fence);
+  if (change.as === 'released') return releaseRecord(held, fence, true);
   const kept = await packOutcome(parts, change.outcome, policy.packAboveBytes);
   const settledAt = settlingNow(parts);
   return settleRecord(held, fence, change.as, kept, keepMsOf(policy, change.as), settledAt);

@@ -111,7 +111,7 @@ export class StraightRun implements SwapWaiter {
       this.#goOn(found);
       return;
     }
-    this.#run.claimed = true;
+    this.#run.markClaimed();
     this.#claim = found;
     startEffect(this.#parts, this.#operation, this.#effect, found).then(
       (settlement) => this.#ran(found, settlement),
@@ -159,7 +159,8 @@ export class StraightRun implements SwapWaiter {
 
   #goOn(found: Found | Promise<Found>): void {
     const ran = this.#claim !== null;
-    const visit = { arrivedAt: this.#arrivedAt, probed: false, ran, waited: false };
+    const arrivedAt = this.#arrivedAt;
+    const visit = { arrivedAt, probed: false, ran, waited: false, rounds: null };
     approach(this.#parts, this.#operation, this.#effect, this.#run, visit, found).then(
       (ended) => this.#conclude(ended),
       (error) => this.#fail(error),

@@ -14,6 +14,7 @@ import {
 } from './parts.ts';
 import type { PendingRecord, Revision, SettledRecord } from './record.ts';
 import type { RecordStore, TransactionalStore } from './record-store.ts';
+import { Rounds } from './rounds.ts';
 import { claimRecord, keepMsOf, settleRecord } from './transitions.ts';
 
 /** Runs `work` in one transaction of the caller's database: commits when it resolves, rolls back when it rejects. */
@@ -116,8 +117,9 @@ async function claimWithin(
   owner: string,
 ): Promise<{ record: PendingRecord; revision: Revision }> {
   const { id, policy } = operation;
+  const rounds = new Rounds(parts.world);
   let decision = decide(null, operation, policy, parts.time());
-  while (decision.kind === 'claim') {
+  for (; decision.kind === 'claim'; await rounds.next()) {
     const now = parts.world.now();
     const record = claimRecord(operation, owner, decision.attempt, [], now);
     const { expected } = decision;

@@ -4,18 +4,51 @@ import type { Operation } from './operation.ts';
 import type { EngineParts } from './parts.ts';
 import type { DurationMs } from './units.ts';
 
-/** Waits behind a run of this process. */
+/** How a wait behind a run of this process ended. */
+type Waited = RunEnd | 'timed_out' | 'aborted';
+
+/** Waits for a run of this process to end. */
 export function waitForRun(
   parts: EngineParts,
+  operation: Pick<Operation, 'signal'>,
   run: Run,
   atMostMs: DurationMs,
-): Promise<RunEnd | 'timed_out'> {
-  return new Promise((resolve) => {
-    const timer = parts.world.startTimer(atMostMs, () => resolve('timed_out'));
-    run.whenEnded((end) => {
-      timer.cancel();
-      resolve(end);
+): Promise<Waited> {
+  return waitAtMost(parts, operation, atMostMs, (resolve) => run.whenEnded(resolve));
+}
+
+/** Waits until a run of this process has ended, or is known to run its effect: then the time is up. */
+export function waitForDecision(
+  parts: EngineParts,
+  operation: Pick<Operation, 'signal'>,
+  run: Run,
+  atMostMs: DurationMs,
+): Promise<Waited> {
+  return waitAtMost(parts, operation, atMostMs, (resolve) => {
+    run.whenDecided(() => {
+      if (run.claimed) resolve('timed_out');
+      else run.whenEnded(resolve);
     });
+  });
+}
+
+function waitAtMost(
+  parts: EngineParts,
+  { signal }: Pick<Operation, 'signal'>,
+  atMostMs: DurationMs,
+  start: (resolve: (end: Waited) => void) => void,
+): Promise<Waited> {
+  if (signal?.aborted) return Promise.resolve('aborted');
+  return new Promise((resolve) => {
+    const finish = (end: Waited) => {
+      timer.cancel();
+      signal?.removeEventListener('abort', leave);
+      resolve(end);
+    };
+    const leave = () => finish('aborted');
+    const timer = parts.world.startTimer(atMostMs, () => finish('timed_out'));
+    signal?.addEventListener('abort', leave, { once: true });
+    start(finish);
   });
 }
 
@@ -39,17 +72,19 @@ export async function waitForChange(
   const untilLapse = Math.max(1, decision.leaseUntil - world.now());
   const ms = Math.max(1, Math.min(polling * (0.5 + world.random()), untilLapse, atMostMs));
   const stop = new AbortController();
+  const { signal } = operation;
   await new Promise<void>((resolve) => {
-    const timer = world.startTimer(ms, resolve);
-    store.changed?.(operation.id, decision.revision, stop.signal).then(
-      () => {
-        timer.cancel();
-        resolve();
-      },
-      () => {
-        // Waking is a courtesy of the store; the timer is what we rely on.
-      },
-    );
+    const wake = () => {
+      timer.cancel();
+      signal?.removeEventListener('abort', wake);
+      resolve();
+    };
+    const timer = world.startTimer(ms, wake);
+    if (signal?.aborted) wake();
+    else signal?.addEventListener('abort', wake, { once: true });
+    store.changed?.(operation.id, decision.revision, stop.signal).then(wake, () => {
+      // Waking is a courtesy of the store; the timer is what we rely on.
+    });
   });
   stop.abort();
 }
