@@ -42,7 +42,7 @@ interface Row {
   readonly revision: number;
   readonly state: number;
   readonly due_at: number | null;
-  readonly bytes: Uint8Array;
+  readonly bytes: Uint8Array | ArrayBuffer;
 }
 
 /** A page of a scan, and where the next one begins; `null` at the end. */
@@ -155,7 +155,7 @@ export class RecordTable {
     const row = this.#read.get(hashOf(id), 1) as Row | undefined;
     if (row === undefined) return null;
     if (row.scope !== id.scope || row.key !== id.key) return 'collision';
-    return { revision: row.revision, bytes: row.bytes };
+    return { revision: row.revision, bytes: bytesIn(row) };
   }
 
   /** One statement, which changes a row exactly if what is there is what was expected. */
@@ -208,8 +208,13 @@ function recordIn(row: Row): ScannedRecord {
     revision: row.revision,
     state: stateOf(row.state),
     dueAt: row.due_at,
-    bytes: row.bytes,
+    bytes: bytesIn(row),
   };
+}
+
+/** libsql gives bytes as such from `get`, and as an `ArrayBuffer` from `all`. */
+function bytesIn({ bytes }: Row): Uint8Array {
+  return bytes instanceof Uint8Array ? bytes : new Uint8Array(bytes);
 }
 
 function stateOf(number: number): RecordState {

@@ -6,6 +6,7 @@ import type { Durability, StoreFinding } from '../durability.ts';
 import { RecordTable, type ScanPage, type SwapAnswer, type SwapItem } from './record-table.ts';
 import { RECORD_COLUMNS, SCHEMA, SCHEMA_VERSION } from './schema.sql.ts';
 import type { SqliteDatabase } from './sqlite-driver.ts';
+import { libraryOf } from './sqlite-library.ts';
 
 /** What the store asks of its database, one by one. The same words travel to a worker thread. */
 export interface SqliteCalls {
@@ -19,6 +20,8 @@ export interface SqliteCalls {
 export interface DurabilityProof {
   readonly durability: Durability;
   readonly findings: readonly StoreFinding[];
+  /** Which copy of SQLite has the file open. */
+  readonly library: string;
 }
 
 /** Thrown instead of waiting: another connection is writing. The caller tries again until its time is up. */
@@ -67,7 +70,7 @@ export class SqliteFile implements SqliteCalls {
   }
 
   #inTransaction<T>(work: () => T): T {
-    if (this.#failure !== null) throw this.#failure;
+    if (this.#failure !== null) throw stopped(this.#failure);
     unlessBusy(() => this.#database.exec('begin immediate'));
     let result: T;
     try {
@@ -89,6 +92,11 @@ export class SqliteFile implements SqliteCalls {
     }
     return result;
   }
+}
+
+/** What is asked of a store that has stopped is never tried. */
+function stopped({ code, message, cause }: StoreError): StoreError {
+  return new StoreError(code, message, { cause, applied: 'no' });
 }
 
 function setUp(database: SqliteDatabase): void {
@@ -160,6 +168,7 @@ function proveDurability(database: SqliteDatabase): DurabilityProof {
       says: full ? 'as it should be' : 'a power cut loses acknowledged commits; set it to full',
     },
   ];
-  if (!kept) return { durability: 'none', findings };
-  return { durability: full ? 'machine' : 'process', findings };
+  const library = libraryOf(database);
+  if (!kept) return { durability: 'none', findings, library };
+  return { durability: full ? 'machine' : 'process', findings, library };
 }

@@ -4,7 +4,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'libsql';
 import { afterAll, describe, expect, it } from 'vitest';
+import { committed, operation } from '../../engine/engine.fixture.ts';
+import { Engine } from '../../engine/engine.ts';
 import type { RecordStore } from '../../engine/record-store.ts';
+import { nodePlatform } from '../../runtime/node-platform.ts';
+import { manualWorld } from '../../testing/manual-world.ts';
 import { storeSuite } from '../../testing/store-suite.ts';
 import { openSqliteStore, type SqliteDatabase, type SqliteDriver } from './index.ts';
 
@@ -106,6 +110,35 @@ describe('sqlite promises only what its settings prove', () => {
     expect(store.traits.durability).toBe('machine');
     await store.close();
   });
+});
+
+/** The same connection, as another copy of SQLite would answer on it. */
+function ofAnotherCopy(database: SqliteDatabase): SqliteDatabase {
+  const prepare: SqliteDatabase['prepare'] = (sql) =>
+    database.prepare(sql.replace('sqlite_source_id()', "'another copy'"));
+  return { prepare, exec: (sql) => database.exec(sql), close: () => database.close() };
+}
+
+it('[E7] a transaction of another copy of SQLite is refused before anything is written', async () => {
+  const path = newFile();
+  const store = await openSqliteStore({ path, driver: 'libsql' });
+  const database = openHandle(path);
+  expect(() => store.within(ofAnotherCopy(database))).toThrow(/two copies of SQLite/);
+  expect(store.within(database).traits.name).toBe('sqlite');
+  database.close();
+  await store.close();
+});
+
+it('[E10] the engine reads what a scan of libsql gives: it lists', async () => {
+  const store = await openSqliteStore({ path: newFile(), driver: 'libsql', timeoutMs: 15_000 });
+  const world = manualWorld();
+  const engine = new Engine({ store, world, platform: nodePlatform() });
+  await engine.execute(operation, async () => committed('kept'));
+  const listed: (string | undefined)[] = [];
+  for await (const { record } of engine.list({ limit: 10 })) listed.push(record?.state);
+  expect(listed).toEqual(['committed']);
+  await engine.close();
+  await store.close();
 });
 
 it('refuses a table with a column more at once, whatever it is called', async () => {

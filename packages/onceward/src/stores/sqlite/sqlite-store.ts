@@ -20,6 +20,7 @@ import { JoinedStore } from './joined-store.ts';
 import { collision, pagesOf, type SwapAnswer, type SwapItem } from './record-table.ts';
 import type { SqliteAccess } from './sqlite-access.ts';
 import type { SqliteDatabase } from './sqlite-driver.ts';
+import { requireSameLibrary } from './sqlite-library.ts';
 
 const MAX_RECORD_BYTES = 8 * MIB;
 const MAX_BATCH = 512;
@@ -29,6 +30,8 @@ export class SqliteStore implements TransactionalStore<SqliteDatabase> {
   /** The settings of the database that decide what the store promises. */
   readonly findings: readonly StoreFinding[];
   readonly #access: SqliteAccess;
+  /** Connections that are known to come from the same copy of SQLite. */
+  readonly #known = new WeakSet<SqliteDatabase>();
   readonly #deadlines: CallDeadlines;
   readonly #swaps: SwapQueue<SwapItem, SwapAnswer>;
 
@@ -81,6 +84,10 @@ export class SqliteStore implements TransactionalStore<SqliteDatabase> {
 
   /** The same records, written on `database` as part of the transaction it has open. */
   within(database: SqliteDatabase): RecordStore {
+    if (!this.#known.has(database)) {
+      requireSameLibrary(database, this.#access.proof.library);
+      this.#known.add(database);
+    }
     return new JoinedStore(this.traits, database);
   }
 
