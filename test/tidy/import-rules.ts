@@ -25,9 +25,11 @@ const LIBRARY = 'packages/onceward/src/';
 
 /** The first room whose prefix fits is the file's room. */
 const ROOMS: readonly Room[] = [
-  { room: 'engine/', values: ['engine/', 'keys/'], packages: NONE },
+  // What every refusal means, for both sides of the wire: pure data.
+  { room: 'refusals/', values: ['refusals/'], packages: NONE },
+  { room: 'engine/', values: ['engine/', 'keys/', 'refusals/'], packages: NONE },
   { room: 'keys/', values: ['keys/'], packages: NONE },
-  { room: 'http/', values: ['http/', 'engine/', 'keys/', 'runtime/'], packages: NODE },
+  { room: 'http/', values: ['http/', 'engine/', 'keys/', 'refusals/', 'runtime/'], packages: NODE },
   { room: 'doors/', values: ['doors/', 'http/'], types: ['engine/'], packages: ANY },
   {
     room: 'segment-log/',
@@ -57,7 +59,7 @@ const ROOMS: readonly Room[] = [
   },
   { room: 'jobs/', values: ['jobs/', 'engine/', 'keys/'], packages: ANY },
   { room: 'client/storages/node', values: ['client/', 'keys/', 'segment-log/'], packages: NODE },
-  { room: 'client/', values: ['client/', 'keys/'], packages: /^idb$/ },
+  { room: 'client/', values: ['client/', 'keys/', 'refusals/'], packages: /^idb$/ },
   {
     room: 'testing/',
     values: ['testing/', 'engine/', 'keys/', 'runtime/', 'http/', 'segment-log/', 'stores/memory/'],

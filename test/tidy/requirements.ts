@@ -3,8 +3,8 @@ import { lineAt } from './source-file.ts';
 
 export const REQUIREMENTS_PAGE = 'docs/reference/requirements.md';
 
-const ROW = /^\| ([EHCJLSU]\d{1,2}) \| (.*) \| (proven|not yet) \|$/gm;
-const ID_IN_TITLE = /\[([EHCJLSU]\d{1,2})\]/g;
+const ROW = /^\| ([EHCJLSURT]\d{1,2}) \| (.*) \| (proven|not yet) \|$/gm;
+const ID_IN_TITLE = /\[([EHCJLSURT]\d{1,2})\]/g;
 const HOLDS_TITLES = /\.test\.ts$|^packages\/onceward\/src\/testing\//;
 
 export interface Row {

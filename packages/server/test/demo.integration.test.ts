@@ -124,7 +124,8 @@ describe('[U1] the demo orders API', () => {
     expect(second.status).toBe(409);
     expect(await second.json()).toMatchObject({
       type: expect.stringMatching(/outcome-unknown$/),
-      retry: 'never',
+      retry: 'same_key',
+      happened: 'unknown',
     });
     expect(await effects()).toBe(before + 1);
   });

@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { problemAnswer } from '../http/problem.ts';
+import { type Happened, REFUSALS, type RefusalName } from '../refusals/refusals.ts';
 import { judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';
 
 function judge(
@@ -68,7 +70,7 @@ describe('what an answer means', () => {
     expect(judge(409, problem('outcome-unknown', 'never')).kind).toBe('in_doubt');
     expect(judge(503, problem('store-unavailable', 'same_key'))).toMatchObject({ ran: 'no' });
     expect(judge(422, problem('payload-mismatch', 'new_key')).kind).toBe('refused');
-    expect(judge(503, problem('whatever', 'never')).kind).toBe('refused');
+    expect(judge(503, problem('whatever', 'never')).kind).toBe('in_doubt');
     expect(judge(409, { error: { code: 'BATCH_ROLLED_BACK' } })).toMatchObject({ ran: 'no' });
   });
 
@@ -91,6 +93,42 @@ describe('what an answer means', () => {
       expect(judgeAnswer({ status: 400, headers, text }, 0).kind).toBe('refused');
     },
   );
+});
+
+/** What may be concluded from each word. `ran: no` and a refusal are the only ones that may lead to a new key. */
+const CONCLUSIONS: Record<Happened, readonly string[]> = {
+  yes: ['done'],
+  no: ['refused', 'transient no'],
+  unknown: ['in_progress', 'in_doubt', 'transient unknown'],
+};
+
+describe('what every refusal of a door means', () => {
+  const names = Object.keys(REFUSALS) as RefusalName[];
+  it.each(names.flatMap((name) => [[name, 'http'] as const, [name, 'sync'] as const]))(
+    '[E16] [C14] %s under profile %s: the client concludes what the door says',
+    (name, profile) => {
+      const { status, headers: list, body } = problemAnswer(name, profile, { detail: 'because' });
+      const headers = new Headers();
+      for (let i = 0; i < list.length; i += 2) headers.append(list[i]!, list[i + 1]!);
+      const text = Buffer.from(body).toString();
+      const told = JSON.parse(text) as { error?: object };
+      const without = JSON.stringify(told, (key, value) =>
+        key === 'happened' ? undefined : value,
+      );
+      expect({ ...told, ...told.error }).toMatchObject({ happened: REFUSALS[name].happened });
+      for (const said of [text, without]) {
+        const verdict = judgeAnswer({ status, headers, text: said }, 0);
+        const ran = 'ran' in verdict ? ` ${verdict.ran}` : '';
+        expect(CONCLUSIONS[REFUSALS[name].happened]).toContain(verdict.kind + ran);
+      }
+    },
+  );
+
+  it('[E16] only what did not happen is told to use a new key', () => {
+    for (const { retry, happened } of Object.values(REFUSALS)) {
+      if (retry === 'new_key') expect(happened).toBe('no');
+    }
+  });
 });
 
 describe('what a failed fetch means', () => {

@@ -1,3 +1,4 @@
+import { REFUSALS, type RefusalKind } from '../refusals/refusals.ts';
 import { parseRetryAfter } from './retry-policy.ts';
 
 /**
@@ -55,23 +56,29 @@ export function judgeAnswer(answer: Answer, now: number): Verdict {
   const reason = `HTTP ${status}${said.text && `: ${said.text}`}`;
   const transient = { kind: 'transient', reason, retryAfterMs } as const;
 
-  // A kept failure: asking again under this key can only bring it back.
-  if (headers.get('idempotency-replayed') === 'true') return { kind: 'refused', reason };
-
   switch (said.code) {
     case 'in-progress':
     case 'CONCURRENT_REQUEST':
       return { kind: 'in_progress', retryAfterMs };
-    case 'response-not-retained':
-      return { kind: 'done' };
-    case 'outcome-unknown':
-      return { kind: 'in_doubt', reason };
     case 'BATCH_ROLLED_BACK':
-    case 'store-unavailable':
-    case 'over-quota':
       return { ...transient, ran: 'no' };
+    case 'outcome-unknown':
+    case 'OUTCOME_UNKNOWN':
+      return { kind: 'in_doubt', reason };
   }
-  if (said.retry === 'never' || said.retry === 'new_key') return { kind: 'refused', reason };
+  const { retry, happened } = said;
+  if (happened === 'yes') return { kind: 'done' };
+  // A kept failure: asking again under this key can only bring it back.
+  if (headers.get('idempotency-replayed') === 'true') return { kind: 'refused', reason };
+  if (happened === 'no') {
+    return retry === 'same_key' ? { ...transient, ran: 'no' } : { kind: 'refused', reason };
+  }
+  if (happened === 'unknown') {
+    return retry === 'never' ? { kind: 'in_doubt', reason } : { ...transient, ran: 'unknown' };
+  }
+  // The server does not say what became of it. Where it has failed, it may have acted before.
+  if (retry === 'never' && status >= 500) return { kind: 'in_doubt', reason };
+  if (retry === 'never' || retry === 'new_key') return { kind: 'refused', reason };
   if (status === 401) return { kind: 'unauthorized' };
   if (status === 409 && retryAfterMs !== null) return { kind: 'in_progress', retryAfterMs };
   if (TURNED_AWAY.includes(status)) return { ...transient, ran: 'no' };
@@ -117,9 +124,18 @@ interface Problem {
   /** The last part of a problem type, or the code of an `{"error":{"code"}}` envelope. */
   readonly code: string;
   readonly retry: unknown;
+  readonly happened: unknown;
   /** What a person would want to read. */
   readonly text: string;
 }
+
+/** What it means where the server that refuses does not add it. */
+const WORDS: ReadonlyMap<string, RefusalKind> = new Map(
+  Object.entries(REFUSALS).flatMap(([name, kind]) => [
+    [name, kind],
+    [kind.code, kind],
+  ]),
+);
 
 const LONGEST_TEXT = 300;
 
@@ -130,12 +146,19 @@ function readProblem({ headers, text }: Answer): Problem {
   } catch {
     // Not what it says it is; the status has to do.
   }
-  const { type, title, detail, retry, error } = Object(body) as Record<string, unknown>;
-  const { code, message } = Object(error) as Record<string, unknown>;
+  const { type, title, detail, error, ...said } = Object(body) as Record<string, unknown>;
+  const { code, message, ...saidInside } = Object(error) as Record<string, unknown>;
   const envelope = `${asText(code)} ${asText(message)}`.trim();
+  const word = asText(code) || asText(type).replace(/^.*[/#:]/, '');
+  const { retry, happened } = {
+    ...WORDS.get(word),
+    ...said,
+    ...saidInside,
+  } as Partial<RefusalKind>;
   return {
-    code: asText(code) || asText(type).replace(/^.*[/#:]/, ''),
+    code: word,
     retry,
+    happened,
     text: envelope || asText(detail) || asText(title),
   };
 }

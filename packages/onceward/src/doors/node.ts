@@ -4,7 +4,6 @@ import {
   type HttpOptions,
   type IdempotencyContext,
   nodeKeyLines,
-  PROBLEMS,
   pathOf,
   problemAnswer,
   sendAnswer,
@@ -83,8 +82,8 @@ function failAnswer(response: ServerResponse): void {
     response.destroy(new Error('the handler failed after it had begun to answer'));
     return;
   }
-  const { title } = PROBLEMS['operation-failed'];
-  sendAnswer(response, problemAnswer('operation-failed', 'http', { detail: title }));
+  const detail = 'the handler failed before it had answered; retry with the same key';
+  sendAnswer(response, problemAnswer('handler-failed', 'http', { detail }));
 }
 
 function printError(error: unknown): void {

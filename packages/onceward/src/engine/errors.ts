@@ -1,7 +1,7 @@
+import type { Retry } from '../refusals/refusals.ts';
 import type { DurationMs } from './units.ts';
 
-/** What a caller should do next: send again under the same key, under a new one, or not at all. */
-export type Retry = 'same_key' | 'new_key' | 'never';
+export type { Retry };
 
 /** Every error that Onceward raises, with the advice that goes with it. Codes are stable. */
 export const ERRORS = {
@@ -9,7 +9,7 @@ export const ERRORS = {
   ONCE_INVALID_CONFIG: { retry: 'never', title: 'A setting is not valid' },
   ONCE_MISMATCH: { retry: 'new_key', title: 'The key was used for another request' },
   ONCE_IN_PROGRESS: { retry: 'same_key', title: 'The operation is still running' },
-  ONCE_IN_DOUBT: { retry: 'never', title: 'Whether the operation happened is not known' },
+  ONCE_IN_DOUBT: { retry: 'same_key', title: 'Whether the operation happened is not known' },
   ONCE_OVER_QUOTA: { retry: 'same_key', title: 'Too many operations are running here' },
   ONCE_DEADLINE: { retry: 'same_key', title: 'The deadline passed before the effect began' },
   ONCE_FENCE_LOST: { retry: 'same_key', title: 'Another attempt has taken over' },

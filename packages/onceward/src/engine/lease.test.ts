@@ -66,7 +66,7 @@ describe('leases and fences', () => {
     dead.trouble = 'frozen';
     await world.advance(LEASE);
     const never = vi.fn(async () => committed('again'));
-    const refused = { kind: 'refused', reason: 'in_doubt', retry: 'never' };
+    const refused = { kind: 'refused', reason: 'in_doubt', retry: 'same_key' };
     expect(await two.execute(operation, never)).toMatchObject(refused);
     await world.advance(24 * 3_600_000);
     await two.sweep();

@@ -108,6 +108,8 @@ export type RefusalReason =
   | 'over_quota'
   | 'deadline'
   | 'fence_lost'
+  /** The commit of a transaction was not answered: the same key tells what became of it. */
+  | 'outcome_unknown'
   | 'store_unavailable';
 
 export const REFUSAL_CODES = {
@@ -117,5 +119,6 @@ export const REFUSAL_CODES = {
   over_quota: 'ONCE_OVER_QUOTA',
   deadline: 'ONCE_DEADLINE',
   fence_lost: 'ONCE_FENCE_LOST',
+  outcome_unknown: 'ONCE_IN_DOUBT',
   store_unavailable: 'ONCE_STORE_UNAVAILABLE',
 } as const satisfies Record<RefusalReason, ErrorCode>;

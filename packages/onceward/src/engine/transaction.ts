@@ -159,7 +159,7 @@ async function learnOutcome(
     if (!(cause instanceof OncewardError)) throw cause;
   }
   const details = { retryAfterMs: 1_000, cause: error };
-  return refuse(parts, operation.id, 'store_unavailable', details);
+  return refuse(parts, operation.id, 'outcome_unknown', details);
 }
 
 function conclude(parts: EngineParts, operation: Operation, done: Done): Execution {

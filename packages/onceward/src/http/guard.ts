@@ -1,5 +1,6 @@
 import type { Attempt, Execution, Operation, Settlement } from '../engine/operation.ts';
 import type { EffectKind } from '../engine/policy.ts';
+import { REFUSALS } from '../refusals/refusals.ts';
 import { type Captured, type HttpAnswer, NO_BYTES } from './answer.ts';
 import { HttpEvent, type HttpEventName } from './events.ts';
 import type { Exchange } from './exchange.ts';
@@ -12,7 +13,7 @@ import {
   type RouteOptions,
   settleOptions,
 } from './options.ts';
-import { PROBLEMS, type ProblemName, problemAnswer } from './problem.ts';
+import { type ProblemName, problemAnswer } from './problem.ts';
 import { answerExecution, tellExecution } from './reply.ts';
 import { pathOf, type RequestFacts } from './request-facts.ts';
 import { ScopeMemory } from './scope.ts';
@@ -237,7 +238,7 @@ export class HttpGuard<Request> {
     event: HttpEventName,
     detail: string,
   ): HttpAnswer {
-    this.#emit(admission, event, PROBLEMS[name].status);
+    this.#emit(admission, event, REFUSALS[name].status);
     const { key } = admission;
     return problemAnswer(name, this.settings.profile, key === '' ? { detail } : { detail, key });
   }

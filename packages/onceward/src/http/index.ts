@@ -1,3 +1,4 @@
+export { REFUSALS } from '../refusals/refusals.ts';
 export { type Captured, type HttpAnswer, isBodiless, NO_BYTES, TextAnswer } from './answer.ts';
 export { type BodyWatch, inspectBody, type OpenAnswer, PassingBody } from './body-source.ts';
 export { HttpEvent, type HttpEventName } from './events.ts';
@@ -11,7 +12,7 @@ export { judgeKey, type KeyReading, readKey } from './key-header.ts';
 export { hasLeft, headersOf, sendAnswer } from './node-answer.ts';
 export { NodeExchange } from './node-exchange.ts';
 export type { HttpEffect, HttpOptions, HttpSettings, Mode, RouteOptions } from './options.ts';
-export { PROBLEM_TYPE_PREFIX, PROBLEMS, type ProblemName, problemAnswer } from './problem.ts';
+export { PROBLEM_TYPE_PREFIX, type ProblemName, problemAnswer } from './problem.ts';
 export {
   BodyTap,
   bodyOf,

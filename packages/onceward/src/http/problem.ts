@@ -1,95 +1,32 @@
-import type { Retry } from '../engine/errors.ts';
 import type { RefusalReason } from '../engine/operation.ts';
 import type { ProfileName } from '../engine/profiles.ts';
 import type { DurationMs } from '../engine/units.ts';
 import { maskKey } from '../keys/mask.ts';
+import { REFUSALS, type RefusalName } from '../refusals/refusals.ts';
 import type { HttpAnswer } from './answer.ts';
 
-interface Kind {
-  readonly status: number;
-  readonly retry: Retry;
-  readonly title: string;
-  /** What the `sync` envelope calls it. */
-  readonly code: string;
-}
+/** What a person reads first. What the words mean stands in `refusals/`. */
+const TITLES = {
+  'key-missing': 'An idempotency key is required',
+  'key-invalid': 'The idempotency key is not valid',
+  'key-conflict': 'The request names more than one idempotency key',
+  'body-not-canonical': 'The body cannot be compared',
+  'body-too-large': 'The body is too large',
+  'payload-mismatch': 'The key was used for another request',
+  'in-progress': 'The request is still being processed',
+  'outcome-unknown': 'Whether the operation happened is not known',
+  'response-not-retained': 'The request was executed, its response was not kept',
+  'operation-failed': 'The operation failed',
+  'handler-failed': 'The handler failed',
+  'store-unavailable': 'The record of this key cannot be reached',
+  'manager-unavailable': 'Those who decide on this key cannot be reached',
+  'over-quota': 'Too many operations are running',
+  'upstream-refused': 'The upstream cannot be reached',
+  'upstream-reset': 'The upstream broke off',
+  'upstream-timeout': 'The upstream did not answer in time',
+} as const satisfies Record<RefusalName, string>;
 
-/** Everything the doors refuse with. The name is the end of the problem's type, and stable. */
-export const PROBLEMS = {
-  'key-missing': {
-    status: 400,
-    retry: 'new_key',
-    title: 'An idempotency key is required',
-    code: 'IDEMPOTENCY_KEY_REQUIRED',
-  },
-  'key-invalid': {
-    status: 400,
-    retry: 'new_key',
-    title: 'The idempotency key is not valid',
-    code: 'IDEMPOTENCY_KEY_INVALID',
-  },
-  'key-conflict': {
-    status: 400,
-    retry: 'new_key',
-    title: 'The request names more than one idempotency key',
-    code: 'IDEMPOTENCY_KEY_CONFLICT',
-  },
-  'body-not-canonical': {
-    status: 400,
-    retry: 'new_key',
-    title: 'The body cannot be compared',
-    code: 'BODY_NOT_CANONICAL',
-  },
-  'body-too-large': {
-    status: 413,
-    retry: 'new_key',
-    title: 'The body is too large',
-    code: 'BODY_TOO_LARGE',
-  },
-  'payload-mismatch': {
-    status: 422,
-    retry: 'new_key',
-    title: 'The key was used for another request',
-    code: 'IDEMPOTENCY_KEY_REUSED',
-  },
-  'in-progress': {
-    status: 409,
-    retry: 'same_key',
-    title: 'The request is still being processed',
-    code: 'CONCURRENT_REQUEST',
-  },
-  'outcome-unknown': {
-    status: 409,
-    retry: 'never',
-    title: 'Whether the operation happened is not known',
-    code: 'OUTCOME_UNKNOWN',
-  },
-  'response-not-retained': {
-    status: 409,
-    retry: 'never',
-    title: 'The request was executed, its response was not kept',
-    code: 'RESPONSE_NOT_RETAINED',
-  },
-  'operation-failed': {
-    status: 500,
-    retry: 'new_key',
-    title: 'The operation failed',
-    code: 'OPERATION_FAILED',
-  },
-  'store-unavailable': {
-    status: 503,
-    retry: 'same_key',
-    title: 'The record of this key cannot be reached',
-    code: 'STORE_UNAVAILABLE',
-  },
-  'over-quota': {
-    status: 429,
-    retry: 'same_key',
-    title: 'Too many operations are running',
-    code: 'OVER_QUOTA',
-  },
-} as const satisfies Record<string, Kind>;
-
-export type ProblemName = keyof typeof PROBLEMS;
+export type ProblemName = RefusalName;
 
 /** Names a problem for ever; nothing need be served there. */
 export const PROBLEM_TYPE_PREFIX = 'https://onceward.dev/problems/';
@@ -107,7 +44,7 @@ export function problemAnswer(
   profile: ProfileName,
   details: ProblemDetails,
 ): HttpAnswer {
-  const { status } = PROBLEMS[name];
+  const { status } = REFUSALS[name];
   const headers = [
     'content-type',
     profile === 'sync' ? 'application/json; charset=utf-8' : 'application/problem+json',
@@ -124,26 +61,29 @@ export function problemAnswer(
 }
 
 function problem(name: ProblemName, details: ProblemDetails): Record<string, unknown> {
-  const { status, title, retry } = PROBLEMS[name];
+  const { status, retry, happened } = REFUSALS[name];
   const { detail, key, originalStatus } = details;
   return {
     type: PROBLEM_TYPE_PREFIX + name,
-    title,
+    title: TITLES[name],
     status,
     detail,
     ...(key === undefined ? {} : { key_hint: maskKey(key) }),
     retry,
+    happened,
     ...(originalStatus === undefined ? {} : { original_status: originalStatus }),
   };
 }
 
 function envelope(name: ProblemName, details: ProblemDetails): Record<string, unknown> {
-  const { code } = PROBLEMS[name];
+  const { code, retry, happened } = REFUSALS[name];
   const { detail, originalStatus } = details;
   return {
     error: {
       code,
       message: detail,
+      retry,
+      happened,
       ...(originalStatus === undefined ? {} : { original_status: originalStatus }),
     },
   };
@@ -162,6 +102,10 @@ export const REFUSAL_PROBLEMS = {
   ],
   over_quota: ['over-quota', 'too many operations are running here; retry with the same key'],
   deadline: ['store-unavailable', 'the caller had left before the operation began'],
+  outcome_unknown: [
+    'outcome-unknown',
+    'the commit was not answered, so it may have happened; the same key will tell',
+  ],
   store_unavailable: [
     'store-unavailable',
     'the store did not answer, so this request ran nothing; retry with the same key',

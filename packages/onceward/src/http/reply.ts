@@ -77,6 +77,7 @@ const REFUSAL_EVENTS = {
   in_progress: 'idempotency_concurrent_request',
   fence_lost: 'idempotency_concurrent_request',
   in_doubt: 'idempotency_in_doubt',
+  outcome_unknown: 'idempotency_in_doubt',
   over_quota: 'idempotency_over_quota',
   deadline: 'idempotency_caller_left',
   store_unavailable: 'idempotency_store_unavailable',

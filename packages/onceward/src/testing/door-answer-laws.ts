@@ -221,12 +221,18 @@ export const DOOR_ANSWER_LAWS: readonly DoorLaw[] = [
         detail: expect.any(String),
         key_hint: expect.stringMatching(/^a-ra~[0-9a-f]{8}$/),
         retry: 'new_key',
+        happened: 'no',
       });
       const sync = await bench.open({ profile: 'sync' });
       const refused = await sync.send({ key: 'nope' });
       expect(refused.headers['content-type']).toMatch(/^application\/json/);
       expect(refused.json()).toEqual({
-        error: { code: 'IDEMPOTENCY_KEY_INVALID', message: expect.any(String) },
+        error: {
+          code: 'IDEMPOTENCY_KEY_INVALID',
+          message: expect.any(String),
+          retry: 'new_key',
+          happened: 'no',
+        },
       });
     },
   },

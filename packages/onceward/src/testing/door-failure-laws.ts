@@ -178,7 +178,8 @@ export const DOOR_FAILURE_LAWS: readonly DoorLaw[] = [
       expect(retry.status).toBe(409);
       expect(retry.json()).toMatchObject({
         type: expect.stringMatching(/\/outcome-unknown$/),
-        retry: 'never',
+        retry: 'same_key',
+        happened: 'unknown',
       });
       expect(door.runs).toBe(1);
     },

@@ -56,6 +56,7 @@ export const DOOR_STREAM_LAWS: readonly DoorLaw[] = [
         type: expect.stringMatching(/\/response-not-retained$/),
         original_status: 200,
         retry: 'never',
+        happened: 'yes',
       });
       expect(door.runs).toBe(1);
       expect(door.events.map(({ name }) => name)).toContain('idempotency_streaming_skipped');

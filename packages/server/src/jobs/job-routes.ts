@@ -230,8 +230,8 @@ const REFUSALS = {
   ],
   over_quota: ['over-quota', 'too many submissions are pending here; retry with the same key'],
   unavailable: [
-    'store-unavailable',
-    'those who decide on this key cannot be reached; retry with the same key',
+    'manager-unavailable',
+    'those who decide on this key did not answer; retry with the same key, which tells what became of it',
   ],
 } as const satisfies Record<RefusedWhy, readonly [ProblemName, string]>;
 
