@@ -54,7 +54,7 @@ export type { Change, Entry, OutboxStorage, RangedEntry, RangeQuery } from './ou
 export type { OutboxRequest } from './request-intake.ts';
 export { RETRY_DEFAULTS, type RetryPolicy } from './retry-policy.ts';
 export { noLock, type RunnerLock, webLock } from './runner-lock.ts';
-export type { OutboxAuth } from './sender.ts';
+export type { OutboxAuth, RedirectedAnswer } from './sender.ts';
 export { indexedDbStorage } from './storages/indexed-db.ts';
 export { memoryStorage } from './storages/memory.ts';
 export { openSnapshotStorage, type SnapshotPlace } from './storages/snapshot.ts';

@@ -38,7 +38,7 @@ import {
 import { RETRY_DEFAULTS, type RetryPolicy } from './retry-policy.ts';
 import { Runner, type RunnerOptions } from './runner.ts';
 import { noLock, type RunnerLock, webLock } from './runner-lock.ts';
-import type { OutboxAuth } from './sender.ts';
+import type { OutboxAuth, RedirectedAnswer } from './sender.ts';
 import { grantWish } from './transition.ts';
 
 export interface OutboxOptions {
@@ -54,6 +54,11 @@ export interface OutboxOptions {
   /** Catches the same payload queued again under another key within this time. Off unless given. */
   readonly catchDuplicatesWithinMs?: number;
   readonly auth?: OutboxAuth;
+  /**
+   * Asked about the answer at the end of a redirect, which is not taken for the API's own: it may be the page that asks
+   * for a sign-in. `true`: the operation is done.
+   */
+  readonly isDone?: (answer: RedirectedAnswer) => boolean;
   readonly retry?: Partial<RetryPolicy>;
   readonly breaker?: BreakerPolicy;
   readonly retention?: Partial<Retention>;
@@ -151,7 +156,7 @@ export class Outbox {
       policy,
       breakers: new Breakers(world, options.breaker),
       connectivity,
-      sender: { fetch: send, auth: options.auth, policy, world },
+      sender: { fetch: send, auth: options.auth, isDone: options.isDone, policy, world },
       concurrency: options.concurrency ?? 6,
       replayWindowMs: options.replayWindowMs ?? DAY,
       tell: (event, operation) => this.#tell(event, operation),

@@ -16,8 +16,18 @@ export interface OutboxAuth {
 export interface SenderOptions {
   readonly fetch: typeof fetch;
   readonly auth: OutboxAuth | undefined;
+  /** Whether an answer at the end of a redirect says that it was done. None does unless told. */
+  readonly isDone: ((answer: RedirectedAnswer) => boolean) | undefined;
   readonly policy: RetryPolicy;
   readonly world: ClientWorld;
+}
+
+/** An answer that came from elsewhere than the request was sent to: as a rule the page that asks for a sign-in. */
+export interface RedirectedAnswer {
+  readonly status: number;
+  readonly url: string;
+  readonly headers: Headers;
+  readonly text: string;
 }
 
 export interface Sent {
@@ -43,7 +53,7 @@ export async function sendOnce(
 async function attempt(
   operation: WaitingOperation,
   signal: AbortSignal,
-  { fetch, auth, policy, world }: SenderOptions,
+  { fetch, auth, isDone, policy, world }: SenderOptions,
 ): Promise<Sent> {
   const { key, request: stored } = currentRequest(operation);
   const request = operation.group ? fillIn(stored, operation.steps) : stored;
@@ -71,11 +81,25 @@ async function attempt(
       const { status, headers } = response;
       // The answer is read to its end before it counts: one that breaks off may be any answer.
       const answer: Answer = { status, headers, text: await response.text() };
+      const { redirected, url } = response;
+      if (redirected && isDone?.({ ...answer, url }) !== true) return wentElsewhere(url);
       return { verdict: judgeAnswer(answer, world.now()), answer: keepable(answer) };
     });
   } catch (error) {
     return { verdict: judgeFailure(error, signal), answer: null };
   }
+}
+
+/**
+ * `fetch` follows most redirects with a GET: whatever answered there has not seen the operation. Whoever sent us there
+ * may have acted before.
+ */
+function wentElsewhere(url: string): Sent {
+  const reason = `redirected to ${url.replace(/[?#].*/, '')}`;
+  return {
+    verdict: { kind: 'transient', reason, ran: 'unknown', retryAfterMs: null },
+    answer: null,
+  };
 }
 
 function keepable({ status, headers, text }: Answer): StoredAnswer {
