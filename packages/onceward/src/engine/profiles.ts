@@ -25,6 +25,14 @@ export const profiles = {
     keepRejectedMs: DAY,
     onThrow: 'reject',
   },
+  /** As Stripe's API does it: a day of replays, of failures too, and duplicates refused at once. */
+  stripe: {
+    ...base,
+    waitMs: 0,
+    keepCommittedMs: DAY,
+    keepRejectedMs: DAY,
+    onThrow: 'reject',
+  },
   /** Job submissions: duplicates wait long, rejections are soon forgotten. */
   jobs: { ...base, waitMs: 30 * SECOND, keepRejectedMs: MINUTE },
   /** Ledger transactions: a duplicate is refused, never replayed. */

@@ -35,6 +35,7 @@ const NOT_REPLAYED = new Set([
   'content-length',
   'idempotency-replayed',
   'idempotency-replay-count',
+  'idempotent-replayed',
   'x-idempotency-key',
 ]);
 

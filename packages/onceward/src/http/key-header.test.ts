@@ -26,7 +26,7 @@ it('[H1] the two names agree or conflict; a bad one is bad whichever it is', () 
 });
 
 it('[H2] the reason never repeats the key', () => {
-  for (const profile of ['http', 'sync', 'jobs', 'ledger'] as const) {
+  for (const profile of ['http', 'sync', 'jobs', 'ledger', 'stripe'] as const) {
     const reading = readKey(lines('secret\u00e9key'), profile);
     expect(reading.kind).toBe('invalid');
     expect(JSON.stringify(reading)).not.toContain('secret');

@@ -50,6 +50,12 @@ it('[H6] the profiles bring their windows', () => {
   expect(minutes('sync')).toEqual([1, 0, 24 * 60]);
 });
 
+it('[H22] the profile stripe keeps answers and failures for 24 hours and does not wait', () => {
+  const { policy } = new HttpGuard({ ...good, profile: 'stripe' }).settings;
+  const day = 24 * 60 * 60_000;
+  expect(policy).toMatchObject({ waitMs: 0, keepCommittedMs: day, keepRejectedMs: day });
+});
+
 it('[H9] a store of small records is asked for no more than it can hold', () => {
   const store = memoryStore({ maxRecordBytes: 64 * 1_024 });
   expect(new HttpGuard({ ...good, store }).settings.maxKeptBytes).toBe(60 * 1_024);

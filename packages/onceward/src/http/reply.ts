@@ -43,12 +43,13 @@ function replayAnswer(profile: ProfileName, asked: Asked, replayed: Replayed): H
   const { key } = asked;
   const kept = decodeAnswer(outcome);
   if (kept?.retained) {
-    return { status: kept.status, headers: mark(kept.headers, asked, replayed), body: kept.body };
+    const headers = mark(profile, kept.headers, asked, replayed);
+    return { status: kept.status, headers, body: kept.body };
   }
   if (outcome.contentType === ERROR_TYPE) {
     const detail = 'the operation failed, and this failure is its kept answer; use a new key';
     const answer = problemAnswer('operation-failed', profile, { detail, key });
-    return { ...answer, headers: mark(answer.headers.slice(0, 2), asked, replayed) };
+    return { ...answer, headers: mark(profile, answer.headers.slice(0, 2), asked, replayed) };
   }
   const detail = 'the request was executed once, but its response was too large or a stream';
   return problemAnswer('response-not-retained', profile, {
@@ -59,8 +60,13 @@ function replayAnswer(profile: ProfileName, asked: Asked, replayed: Replayed): H
 }
 
 /** A replay says that it is one, and is for nobody else to store. */
-function mark(headers: readonly string[], asked: Asked, replayed: Replayed): string[] {
-  return headers.concat(
+function mark(
+  profile: ProfileName,
+  headers: readonly string[],
+  asked: Asked,
+  replayed: Replayed,
+): string[] {
+  const marked = headers.concat(
     'cache-control',
     'no-store',
     'idempotency-replayed',
@@ -70,6 +76,9 @@ function mark(headers: readonly string[], asked: Asked, replayed: Replayed): str
     'x-idempotency-key',
     asked.sent,
   );
+  // The name that clients of Stripe look for, beside our own.
+  if (profile === 'stripe') marked.push('idempotent-replayed', 'true');
+  return marked;
 }
 
 const REFUSAL_EVENTS = {

@@ -15,6 +15,8 @@ describe('key syntax', () => {
     ['jobs', 'c:18446744073709551615:0000000000000000'],
     ['ledger', 'invoice 2024/10 #7'],
     ['ledger', '~'.repeat(100)],
+    ['stripe', 'order #7: 1/2 + "a"'],
+    ['stripe', 'k'.repeat(255)],
   ])('[H2] profile %s accepts %s as it is', (profile, key) => {
     expect(checkKey(profile, key)).toEqual({ ok: true, key });
   });
@@ -43,6 +45,11 @@ describe('key syntax', () => {
     ['ledger', 'bell\u0007', /printable/],
     ['ledger', 'Grüße', /printable/],
     ['ledger', ' padded', /space/],
+    ['stripe', '', /empty/],
+    ['stripe', 'x'.repeat(256), /256 characters; the limit is 255/],
+    ['stripe', 'tab\tbed', /printable/],
+    ['stripe', 'Grüße', /printable/],
+    ['stripe', 'padded ', /space/],
   ])('[H2] profile %s refuses %j and says why', (profile, key, reason) => {
     const checked = checkKey(profile, key);
     expect(checked.ok).toBe(false);

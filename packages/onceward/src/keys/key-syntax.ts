@@ -1,7 +1,7 @@
 import { formatJobKey, parseJobKey } from './job-key.ts';
 
 /** The named sets of rules a key can be held to. */
-export type KeyProfile = 'http' | 'sync' | 'jobs' | 'ledger';
+export type KeyProfile = 'http' | 'sync' | 'jobs' | 'ledger' | 'stripe';
 
 export type CheckedKey =
   /** `key` is the identity: the form under which equal keys are equal. */
@@ -11,6 +11,7 @@ export type CheckedKey =
 
 export const MAX_HTTP_KEY_LENGTH = 200;
 export const MAX_LEDGER_KEY_LENGTH = 100;
+const MAX_STRIPE_KEY_LENGTH = 255;
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-([0-9a-f])[0-9a-f]{3}-([0-9a-f])[0-9a-f]{3}-[0-9a-f]{12}$/i;
 
@@ -22,6 +23,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-([0-9a-f])[0-9a-f]{3}-([0-9a-f])[0-9a-f]{
  *   identity is lower-cased: a client that prints its UUIDs in capitals on one platform still meets itself.
  * - `jobs`: `{client_id}:{sequence}:{nonce}`, see `parseJobKey`; the nonce is lower-cased likewise.
  * - `ledger`: 1 to 100 printable ASCII characters, no space at either end (header fields would lose it).
+ * - `stripe`: the same, up to 255.
  */
 export function checkKey(profile: KeyProfile, key: string): CheckedKey {
   if (key.length === 0) return refuse('the key is empty');
@@ -35,7 +37,9 @@ export function checkKey(profile: KeyProfile, key: string): CheckedKey {
       return parsed.ok ? { ok: true, key: formatJobKey(parsed.parts) } : parsed;
     }
     case 'ledger':
-      return checkLedgerKey(key);
+      return checkPrintableKey(key, MAX_LEDGER_KEY_LENGTH);
+    case 'stripe':
+      return checkPrintableKey(key, MAX_STRIPE_KEY_LENGTH);
   }
 }
 
@@ -62,8 +66,8 @@ function checkSyncKey(key: string): CheckedKey {
   return { ok: true, key: key.toLowerCase() };
 }
 
-function checkLedgerKey(key: string): CheckedKey {
-  if (key.length > MAX_LEDGER_KEY_LENGTH) return tooLong(key, MAX_LEDGER_KEY_LENGTH);
+function checkPrintableKey(key: string, limit: number): CheckedKey {
+  if (key.length > limit) return tooLong(key, limit);
   if (!/^[\x20-\x7e]+$/.test(key)) {
     return refuse('the key holds characters that are not printable ASCII');
   }

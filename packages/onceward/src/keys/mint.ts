@@ -1,6 +1,6 @@
 import { cryptoBytes, type RandomBytes, toHex } from './random-bytes.ts';
 
-/** A UUID of version 4. Fits the profiles `http`, `sync` and `ledger`. */
+/** A UUID of version 4. Fits the profiles `http`, `sync`, `ledger` and `stripe`. */
 export function mintUuid(randomBytes: RandomBytes = cryptoBytes): string {
   const bytes = randomBytes(16);
   bytes[6] = ((bytes[6] as number) & 0x0f) | 0x40;
@@ -43,7 +43,7 @@ export function ulidMinter(source: UlidSource = {}): () => string {
   };
 }
 
-/** A ULID from the shared minter of this process. Fits the profiles `http` and `ledger`. */
+/** A ULID from the shared minter of this process. Fits the profiles `http`, `ledger` and `stripe`. */
 export const mintUlid: () => string = /* @__PURE__ */ ulidMinter();
 
 function encode(value: bigint, digits: number): string {

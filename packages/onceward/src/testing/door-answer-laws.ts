@@ -178,6 +178,46 @@ export const DOOR_ANSWER_LAWS: readonly DoorLaw[] = [
     },
   },
   {
+    title: '[H22] the stripe profile keeps every status but those where nothing began',
+    async check(bench) {
+      const kept = [200, 302, 400, 402, 404, 409, 422, 500, 502, 503];
+      const released = [401, 403, 408, 425, 429];
+      const answers = Object.fromEntries(
+        [...kept, ...released].map((status) => [
+          `POST /status-${status}`,
+          () => ({ kind: 'json', status, value: { status } }) as const,
+        ]),
+      );
+      const door = await bench.open({ profile: 'stripe', answers });
+      for (const status of [...kept, ...released]) {
+        const path = `/status-${status}`;
+        const original = await door.send({ path, key: 'one' });
+        expect([original.status, original.headers['idempotent-replayed']]).toEqual([
+          status,
+          undefined,
+        ]);
+        const second = await door.send({ path, key: 'one' });
+        const mark = kept.includes(status) ? 'true' : undefined;
+        expect([second.status, second.headers['idempotent-replayed']]).toEqual([status, mark]);
+        expect(second.headers['idempotency-replayed']).toBe(mark ?? 'false');
+      }
+      expect(door.runs).toBe(kept.length + 2 * released.length);
+    },
+  },
+  {
+    title: '[H22] the stripe profile keeps what a handler throws, and says that it is a replay',
+    async check(bench) {
+      const door = await bench.open({
+        profile: 'stripe',
+        answers: { 'POST /thrown': () => ({ kind: 'throw', error: new Error('sold out') }) },
+      });
+      expect((await door.send({ path: '/thrown', key: 'one' })).status).toBe(500);
+      const replay = await door.send({ path: '/thrown', key: 'one' });
+      expect([replay.status, replay.headers['idempotent-replayed']]).toEqual([500, 'true']);
+      expect(door.runs).toBe(1);
+    },
+  },
+  {
     title: '[H6] a handler that throws frees its key, and its error page is not ours',
     async check(bench) {
       let fails = true;

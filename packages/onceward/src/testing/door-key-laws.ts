@@ -68,6 +68,27 @@ export const DOOR_KEY_LAWS: readonly DoorLaw[] = [
     },
   },
   {
+    title: '[H22] the stripe profile takes keys of 1 to 255 printable characters',
+    async check(bench) {
+      const door = await bench.open({ profile: 'stripe' });
+      for (const key of ['x'.repeat(256), 'tab\tbed', '""']) {
+        const refused = await door.send({ headers: { 'idempotency-key': key } });
+        expect([refused.status, refused.json().type]).toEqual([
+          400,
+          expect.stringMatching(/\/key-invalid$/),
+        ]);
+      }
+      expect(door.runs).toBe(0);
+      for (const key of ['k'.repeat(255), 'order #7: 1/2 + {a}=~']) {
+        const original = await door.send({ headers: { 'idempotency-key': key } });
+        const replay = await door.send({ headers: { 'idempotency-key': key } });
+        expect(replay.text).toBe(original.text);
+        expect(replay.headers['x-idempotency-key']).toBe(key);
+      }
+      expect(door.runs).toBe(2);
+    },
+  },
+  {
     title: '[H3] GET and HEAD ignore the key, and so does a path that is excluded',
     async check(bench) {
       const door = await bench.open({
