@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { buildApp } from '../api/app.ts';
 import { compose } from '../compose.ts';
 import { Gateway } from '../gateway/gateway.ts';
+import { requireKeySets } from '../gateway/identity/key-set.ts';
 import { programLog } from '../observability/program-log.ts';
 import { CommandFailure, EXIT } from './exit-code.ts';
 import { runUntilSignal } from './lifecycle.ts';
@@ -18,6 +19,7 @@ export async function runGateway(options: Record<string, unknown>): Promise<numb
   if (upstream === null) {
     throw new CommandFailure('usage', 'ONCEWARD_UPSTREAM is not set; say --upstream URL');
   }
+  requireKeySets(config);
   const log = programLog(logLevel);
   const program = await compose(config, log);
   announceCredential(program);

@@ -8,7 +8,14 @@ export const FORWARDING = [
   'upstream',
   'adminPort',
   'upstreamTimeoutSeconds',
-  'scopeHeaders',
+  'scopeFrom',
+  'jwks',
+  'jwtIssuer',
+  'jwtAudience',
+  'jwtAlgorithms',
+  'forwardAuthSubject',
+  'forwardAuthTimeoutSeconds',
+  'profile',
 ] as const;
 export const JOBS = ['role', 'managers', 'dataCentre', 'homes'] as const;
 export const ASKING = ['url', 'apiKey', 'apiSecret'] as const;

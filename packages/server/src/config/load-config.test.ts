@@ -78,7 +78,7 @@ describe('[H18] a setting', () => {
 
   it('that is unset leaves the profile as it is', () => {
     const { settings } = loadConfig({ env: {} });
-    for (const name of ['http', 'sync', 'jobs', 'ledger'] as const) {
+    for (const name of ['http', 'sync', 'jobs', 'ledger', 'stripe'] as const) {
       expect(policyOf(name, settings)).toEqual(profiles[name]);
     }
   });
@@ -114,6 +114,17 @@ describe('[H18] a bad value stops the start and names the setting', () => {
     ['IDEMPOTENCY_PENDING_TTL_SECONDS', 'NaN'],
     ['IDEMPOTENCY_MAX_ENTRIES', '1e5'],
     ['IDEMPOTENCY_COMMITTED_TTL_SECONDS', '0'],
+    ['ONCEWARD_SCOPE_FROM', 'authorization'],
+    ['ONCEWARD_SCOPE_FROM', 'header:'],
+    ['ONCEWARD_SCOPE_FROM', 'header:a,,b'],
+    ['ONCEWARD_SCOPE_FROM', 'header:a b'],
+    ['ONCEWARD_SCOPE_FROM', 'cookie:a,b'],
+    ['ONCEWARD_SCOPE_FROM', 'jwt:'],
+    ['ONCEWARD_SCOPE_FROM', 'forward-auth:authelia'],
+    ['ONCEWARD_SCOPE_FROM', 'forward-auth:http://user:secret@example.test'],
+    ['ONCEWARD_JWKS', 'ftp://example.test/keys'],
+    ['ONCEWARD_JWT_ALGORITHMS', 'RS256,HS256'],
+    ['ONCEWARD_JWT_ALGORITHMS', 'none'],
   ];
   for (const [name, value] of bad) {
     it(`${name}=${value}`, () => {
@@ -146,6 +157,36 @@ describe('[H18] a bad value stops the start and names the setting', () => {
     expect(problemsOf({ env: { ONCEWARD_API_KEY: 'ak_1' } })).toEqual([
       expect.stringContaining('ONCEWARD_API_SECRET'),
     ]);
+  });
+});
+
+describe('[H19] the setting that says whose request it is', () => {
+  it('takes headers, a claim, a cookie or an authentication server', () => {
+    const forms = [
+      'header:authorization,x-api-key',
+      'header: X-User , X-Tenant',
+      'cookie:__Host-session',
+      'forward-auth:http://127.0.0.1:9091/api/verify?rd=1',
+    ];
+    for (const form of forms)
+      expect(problemsOf({ env: { ONCEWARD_SCOPE_FROM: form } })).toEqual([]);
+  });
+
+  it('needs a key set for tokens, for the gateway and for each route', () => {
+    const env = { ONCEWARD_SCOPE_FROM: 'jwt:https://example.test/tenant' };
+    expect(problemsOf({ env })).toEqual([expect.stringContaining('ONCEWARD_JWKS')]);
+    expect(problemsOf({ env: { ...env, ONCEWARD_JWKS: 'keys.json' } })).toEqual([]);
+    const routes = [{ path: '/a' }, { path: '/b', ONCEWARD_SCOPE_FROM: 'jwt:sub' }];
+    expect(problemsOf({ file: file({ routes }) })).toEqual([
+      expect.stringMatching(/^routes\[1\]: .*ONCEWARD_JWKS/),
+    ]);
+  });
+
+  it('is named where its predecessor is still set', () => {
+    const name = 'ONCEWARD_SCOPE_HEADERS';
+    const told = expect.stringContaining('write ONCEWARD_SCOPE_FROM=header:NAME');
+    expect(problemsOf({ env: { [name]: 'x-user' } })).toEqual([told]);
+    expect(problemsOf({ file: file({ routes: [{ path: '/', [name]: 'x' }] }) })).toEqual([told]);
   });
 });
 

@@ -1,3 +1,4 @@
+import { identityContradiction } from '../gateway/identity/identity-settings.ts';
 import { ConfigError } from './config-error.ts';
 import { type ConfigFile, readConfigFile } from './config-file.ts';
 import { type Route, readRoutes } from './routes.ts';
@@ -51,7 +52,7 @@ export function loadConfig(input: ConfigInput): Config {
   }
   const routes = readRoutes(file, problems);
   const settings = values as Settings;
-  problems.push(...contradictions(settings));
+  problems.push(...contradictions(settings, routes));
   if (problems.length > 0) throw new ConfigError(problems);
   return { settings, sources: sources as Record<SettingId, Source>, routes };
 }
@@ -111,9 +112,18 @@ function unknownNames(input: ConfigInput, file: ConfigFile | null): string[] {
   return problems;
 }
 
-function contradictions(settings: Settings): string[] {
-  if ((settings.apiKey === null) === (settings.apiSecret === null)) return [];
-  return ['ONCEWARD_API_KEY and ONCEWARD_API_SECRET are set together or not at all'];
+function contradictions(settings: Settings, routes: readonly Route[]): string[] {
+  const problems: string[] = [];
+  if ((settings.apiKey === null) !== (settings.apiSecret === null)) {
+    problems.push('ONCEWARD_API_KEY and ONCEWARD_API_SECRET are set together or not at all');
+  }
+  const identity = identityContradiction(settings);
+  if (identity !== null) return [...problems, identity];
+  routes.forEach((route, index) => {
+    const problem = identityContradiction({ ...settings, ...route.settings });
+    if (problem !== null) problems.push(`routes[${index}]: ${problem}`);
+  });
+  return problems;
 }
 
 /** An empty variable is how shells and unit files unset one. */

@@ -23,7 +23,13 @@ const ROUTE_SETTINGS = [
   'onStoreDown',
   'upstreamUnknown',
   'upstreamTimeoutSeconds',
-  'scopeHeaders',
+  'scopeFrom',
+  'jwks',
+  'jwtIssuer',
+  'jwtAudience',
+  'jwtAlgorithms',
+  'forwardAuthSubject',
+  'forwardAuthTimeoutSeconds',
 ] as const satisfies readonly SettingId[];
 
 export type RouteSettings = Pick<Settings, (typeof ROUTE_SETTINGS)[number]>;

@@ -6,7 +6,14 @@ export function describeBad(setting: Setting<unknown>, value: unknown): string {
   return `${setting.name} is ${shown}; it must be ${setting.kind.expected}`;
 }
 
+/** Names of old, and what is written instead. */
+const RENAMED: Readonly<Record<string, string>> = {
+  ONCEWARD_SCOPE_HEADERS: 'ONCEWARD_SCOPE_FROM=header:NAME[,NAME]',
+};
+
 export function hint(name: string, known: readonly string[]): string {
+  const renamed = RENAMED[name];
+  if (renamed !== undefined) return `; write ${renamed}`;
   const close = nearest(name, known);
   return close === null ? '' : `; did you mean ${close}?`;
 }

@@ -1,3 +1,4 @@
+import { identitySettings } from '../gateway/identity/identity-settings.ts';
 import { jobSettings } from '../jobs/job-settings.ts';
 import { ledgerSettings } from '../ledger/ledger-settings.ts';
 import {
@@ -141,12 +142,6 @@ const gateway = {
     about:
       'What a request becomes whose upstream broke off or timed out after it was sent: `in_doubt` asks a person, `release` lets the retry run.',
   }),
-  scopeHeaders: setting(list(/^[\w-]{1,64}$/, 'names of headers, separated by commas'), {
-    name: 'ONCEWARD_SCOPE_HEADERS',
-    flag: 'scope-headers',
-    initial: ['authorization', 'x-api-key'],
-    about: 'Headers that say whose request it is. Keys of different values never meet.',
-  }),
   bufferBytes: setting(wholeNumber(MIB, 1_024 * MIB), {
     name: 'ONCEWARD_BUFFER_BYTES',
     initial: 64 * MIB,
@@ -156,8 +151,9 @@ const gateway = {
 
 /** What happens to a key. Unset: the profile decides. */
 const idempotency = {
-  profile: setting(oneOf('http', 'sync'), {
+  profile: setting(oneOf('http', 'sync', 'stripe'), {
     name: 'IDEMPOTENCY_PROFILE',
+    flag: 'profile',
     initial: 'http',
     about: 'Named set of rules for the keys of the gateway.',
   }),
@@ -262,6 +258,7 @@ const idempotency = {
 export const SETTINGS = {
   ...program,
   ...gateway,
+  ...identitySettings,
   ...idempotency,
   ...jobSettings,
   ...ledgerSettings,

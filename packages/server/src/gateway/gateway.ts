@@ -80,7 +80,7 @@ export class Gateway {
       throw new Problem('invalid-request', 'the request must name a path that begins with /');
     }
     const matched = this.#routes.match(pathOf(target));
-    const { guard, settings } = matched.rules;
+    const { guard, callers, settings } = matched.rules;
     const admission = guard.admit({
       request,
       method: request.method ?? '',
@@ -90,11 +90,15 @@ export class Gateway {
       keyLines: nodeKeyLines(request),
       attach: ignoreContext,
     });
-    if (admission?.refusal) {
+    const refusal =
+      admission === null ? null : (admission.refusal ?? (await callers.refuse(admission)));
+    if (refusal !== null) {
       refuseBody(request, response);
-      sendWhole(response, admission.refusal, false);
+      sendWhole(response, refusal, false);
       return;
     }
+    // Whoever left while an authentication server was asked will send no body to wait for.
+    if (request.socket.destroyed) return;
     if (awaitsLeave && !isHopeless(request, matched, admission)) response.writeContinue();
     if (admission === null) {
       const silenceMs = settings.upstreamTimeoutSeconds * 1_000;

@@ -5,12 +5,14 @@ import { policyOf } from '../config/policy.ts';
 import type { RouteSettings } from '../config/routes.ts';
 import type { Settings } from '../config/settings.ts';
 import { tellHttpEvent } from '../observability/http-events.ts';
+import { Callers } from './identity/callers.ts';
+import { IdentitySources } from './identity/identity-sources.ts';
 import { isOwnAnswer } from './own-answers.ts';
-import { scopeOf } from './request-scope.ts';
 
 /** What is done with the requests of some paths. */
 export interface Rules {
   readonly guard: HttpGuard<IncomingMessage>;
+  readonly callers: Callers;
   readonly settings: Settings & RouteSettings;
 }
 
@@ -33,11 +35,12 @@ export class RouteTable {
 
   constructor(program: Program) {
     const { settings, routes } = program.config;
-    this.#rest = rulesOf(program, settings);
+    const sources = new IdentitySources();
+    this.#rest = rulesOf(program, sources, settings);
     this.#entries = routes.map((route) => ({
       path: route.path,
       pattern: patternOf(route.path),
-      rules: rulesOf(program, { ...settings, ...route.settings }),
+      rules: rulesOf(program, sources, { ...settings, ...route.settings }),
     }));
   }
 
@@ -59,25 +62,28 @@ export function patternOf(path: string): RegExp {
   return new RegExp(`^${segments.join('/')}$`, 's');
 }
 
-function rulesOf(program: Program, settings: Settings): Rules {
-  const { profile } = settings;
+function rulesOf(program: Program, sources: IdentitySources, settings: Settings): Rules {
+  const { profile, mode } = settings;
+  const tell = tellHttpEvent(program);
+  const source = sources.open(settings);
+  const callers = new Callers({ source, mode, profile, tell, log: program.log });
   const options: HttpOptions<IncomingMessage> = {
     engine: program.engine,
-    scopeFrom: (request) => scopeOf(request, settings.scopeHeaders),
+    scopeFrom: (request) => callers.scopeFrom(request),
     effect: { kind: 'external', onLapse: settings.onLapse },
     profile,
     policy: { ...policyOf(profile, settings), maxOutcomeBytes: settings.maxBodyBytes },
     required: settings.requireKey,
     methods: settings.methods,
     exclude: settings.excludedPaths,
-    mode: settings.mode,
+    mode,
     sampleRate: settings.shadowSampleRate,
     fingerprint: settings.fingerprint,
     streams: settings.keepStreams ? 'keep' : 'pass',
     notRetained: settings.notRetained,
     maxBodyBytes: settings.maxRequestBytes,
     keep: (answer, standard) => standard && !isOwnAnswer(answer),
-    log: tellHttpEvent(program),
+    log: tell,
   };
-  return { guard: new HttpGuard(options), settings };
+  return { guard: new HttpGuard(options), callers, settings };
 }
