@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -92,6 +94,14 @@ it('[H19] a token that does not hold gets 401, and neither a run nor a replay', 
   for (const authorization of ['Basic YW5uOjE=', 'Bearer', `Bearer ${whole} x`]) {
     expect((await gateway.post('/bad', 'k', { authorization })).status).toBe(401);
   }
+  // Two lines, which fetch would join to one.
+  const other = await signer.sign({ ...good, sub: 'bob' });
+  const headers = ['host', 'shop.test', 'idempotency-key', 'k', 'content-length', '0'];
+  headers.push('authorization', `Bearer ${whole}`, 'authorization', `Bearer ${other}`);
+  const twice = httpRequest(`${gateway.url}/bad`, { method: 'POST', headers }).end();
+  const [answer] = (await once(twice, 'response')) as [IncomingMessage];
+  answer.resume();
+  expect(answer.statusCode).toBe(401);
   expect(upstream.count('/bad')).toBe(1);
   expect(gateway.program.stderr).not.toContain(whole.split('.')[1]);
 });
@@ -129,8 +139,10 @@ it('[H19] new keys of the issuer are found, and unknown ones do not flood it', a
       (await newSigner(`x-${index}`, 'ES256')).sign(good),
     ),
   );
+  const began = performance.now();
   for (const token of strangers) expect((await ask(token)).status).toBe(401);
-  expect(issuer.asked).toBeLessThanOrEqual(3);
+  const seconds = (performance.now() - began) / 1_000;
+  expect(issuer.asked).toBeLessThanOrEqual(3 + seconds / 5);
 
   const next = await newSigner('rsa-2');
   issuer.keys = [next.jwk];

@@ -78,7 +78,7 @@ export class Callers {
     const principal = undefined;
     const seen = { method, route, status, mode: 'enforce', elapsedMs, key, principal } as const;
     tell(new HttpEvent('idempotency_request_refused', seen));
-    if (status >= 500) log.warn({ cause: String(cause ?? detail) }, 'no identity could be had');
+    if (status >= 500) log.warn({ err: cause ?? detail }, 'no identity could be had');
   }
 }
 

@@ -34,7 +34,8 @@ export function refused(refusal: IdentityRefusal): Identity {
 
 /** Every line of a header, in order. Node's own table drops or joins repeated ones. */
 export function headerLines(request: IncomingMessage, name: string): string[] {
-  const { rawHeaders } = request;
+  const { headers, rawHeaders } = request;
+  if (headers[name] === undefined) return [];
   const lines: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
     if (rawHeaders[i]?.toLowerCase() === name) lines.push(rawHeaders[i + 1] ?? '');
