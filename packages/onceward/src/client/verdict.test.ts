@@ -98,7 +98,7 @@ describe('what an answer means', () => {
 /** What may be concluded from each word. `ran: no` and a refusal are the only ones that may lead to a new key. */
 const CONCLUSIONS: Record<Happened, readonly string[]> = {
   yes: ['done'],
-  no: ['refused', 'transient no'],
+  no: ['refused', 'transient no', 'unauthorized'],
   unknown: ['in_progress', 'in_doubt', 'transient unknown'],
 };
 

@@ -70,6 +70,7 @@ export function judgeAnswer(answer: Answer, now: number): Verdict {
   if (happened === 'yes') return { kind: 'done' };
   // A kept failure: asking again under this key can only bring it back.
   if (headers.get('idempotency-replayed') === 'true') return { kind: 'refused', reason };
+  if (status === 401) return { kind: 'unauthorized' };
   if (happened === 'no') {
     return retry === 'same_key' ? { ...transient, ran: 'no' } : { kind: 'refused', reason };
   }
@@ -79,7 +80,6 @@ export function judgeAnswer(answer: Answer, now: number): Verdict {
   // The server does not say what became of it. Where it has failed, it may have acted before.
   if (retry === 'never' && status >= 500) return { kind: 'in_doubt', reason };
   if (retry === 'never' || retry === 'new_key') return { kind: 'refused', reason };
-  if (status === 401) return { kind: 'unauthorized' };
   if (status === 409 && retryAfterMs !== null) return { kind: 'in_progress', retryAfterMs };
   if (TURNED_AWAY.includes(status)) return { ...transient, ran: 'no' };
   if ((status >= 500 && !NEVER_MENDED.includes(status)) || said.retry === 'same_key') {

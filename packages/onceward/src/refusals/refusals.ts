@@ -34,6 +34,11 @@ export const REFUSALS = {
   // Whoever decides on a submission did not answer, and may have taken it.
   'manager-unavailable': refusal(503, 'MANAGER_UNAVAILABLE', 'same_key', 'unknown'),
   'over-quota': refusal(429, 'OVER_QUOTA', 'same_key', 'no'),
+  'scope-unknown': refusal(400, 'SCOPE_UNKNOWN', 'never', 'no'),
+  unauthorized: refusal(401, 'UNAUTHORIZED', 'same_key', 'no'),
+  forbidden: refusal(403, 'FORBIDDEN', 'never', 'no'),
+  'identity-unusable': refusal(502, 'IDENTITY_UNUSABLE', 'never', 'no'),
+  'identity-unavailable': refusal(503, 'IDENTITY_UNAVAILABLE', 'same_key', 'no'),
   'upstream-refused': refusal(502, 'UPSTREAM_REFUSED', 'same_key', 'no'),
   'upstream-reset': refusal(502, 'UPSTREAM_RESET', 'same_key', 'unknown'),
   'upstream-timeout': refusal(504, 'UPSTREAM_TIMEOUT', 'same_key', 'unknown'),

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { ProfileName } from 'onceward';
 import { type Admission, type HttpAnswer, HttpEvent, type Mode } from 'onceward/http';
 import type { Logger } from 'pino';
 import type { Identity, IdentitySource } from './identity-source.ts';
@@ -7,7 +8,7 @@ import { type IdentityRefusal, refusalAnswer } from './refusal.ts';
 export interface CallersOptions {
   readonly source: IdentitySource;
   readonly mode: Mode;
-  readonly profile: string;
+  readonly profile: ProfileName;
   readonly tell: (event: HttpEvent) => void;
   readonly log: Logger;
 }
