@@ -3,7 +3,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type AuthQuestion, ForwardAuthServer, type Verdict } from './identity-servers.ts';
-import { type RunningGateway, RunningGateways } from './running-gateway.ts';
+import { type RunningGateway, RunningGateways } from './running-gateways.ts';
 import { UpstreamServer } from './upstream-server.ts';
 
 const upstream = new UpstreamServer();

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newSigner } from './identity-servers.ts';
-import { RunningGateways } from './running-gateway.ts';
+import { RunningGateways } from './running-gateways.ts';
 import { runCommand, temporaryFolder } from './running-program.ts';
 import { UpstreamServer } from './upstream-server.ts';
 

@@ -11,7 +11,7 @@ import {
   signedWithPublicKey,
   unsigned,
 } from './identity-servers.ts';
-import { type RunningGateway, RunningGateways } from './running-gateway.ts';
+import { type RunningGateway, RunningGateways } from './running-gateways.ts';
 import { temporaryFolder } from './running-program.ts';
 import { UpstreamServer } from './upstream-server.ts';
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { RunningGateways } from './running-gateway.ts';
+import { RunningGateways } from './running-gateways.ts';
 import { UpstreamServer } from './upstream-server.ts';
 
 const upstream = new UpstreamServer();

@@ -255,6 +255,7 @@ describe('[H15] an upstream that fails', () => {
       expect(await response.json()).toMatchObject({
         type: expect.stringMatching(/upstream-refused$/),
         retry: 'same_key',
+        happened: 'no',
       });
     }
     const bare = await post('/x', null, {}, gateway);
@@ -279,7 +280,7 @@ describe('[H15] an upstream that fails', () => {
       const key = newKey();
       const first = await post(path, key, {}, gateway);
       expect(first.status).toBe(status);
-      expect(await first.json()).toMatchObject({ retry: 'never' });
+      expect(await first.json()).toMatchObject({ retry: 'same_key', happened: 'unknown' });
       const retry = await post(path, key, {}, gateway);
       expect(retry.status).toBe(409);
       expect(await retry.json()).toMatchObject({ type: expect.stringMatching(/unknown$/) });

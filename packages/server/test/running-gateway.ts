@@ -1,56 +1,58 @@
-import { CREDENTIAL, RunningProgram, temporaryFolder } from './running-program.ts';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { CREDENTIAL, type Ended, RunningProgram, temporaryFolder } from './running-program.ts';
 
-/** Gateways that are started by one test file, and stopped together. */
-export class RunningGateways {
-  readonly #stopping: (() => Promise<void>)[] = [];
-
-  async start(
-    args: readonly string[],
-    env: Readonly<Record<string, string>> = {},
-  ): Promise<RunningGateway> {
-    const folder = temporaryFolder();
-    const program = new RunningProgram(['gateway', ...args], {
-      PORT: '0',
-      ONCEWARD_ADMIN_PORT: '0',
-      ONCEWARD_DATA: folder.path,
-      ONCEWARD_LOG_LEVEL: 'warn',
-      ...CREDENTIAL,
-      ...env,
-    });
-    this.#stopping.push(async () => {
-      await program.stop();
-      folder.remove();
-    });
-    return new RunningGateway(program, await program.ready());
-  }
-
-  async stop(): Promise<void> {
-    await Promise.all(this.#stopping.map((stop) => stop()));
-  }
-}
-
-export class RunningGateway {
+export interface RunningGateway {
   readonly program: RunningProgram;
   readonly url: string;
+  readonly admin: string;
+  /** A connection of its own, with everything that came back on it so far. */
+  open(): Promise<RawConnection>;
+  stop(): Promise<Ended>;
+}
 
-  constructor(program: RunningProgram, url: string) {
-    this.program = program;
-    this.url = url;
-  }
+export interface RawConnection {
+  readonly socket: Socket;
+  text(): string;
+}
 
-  /** A POST with a key and these headers. */
-  post(
-    path: string,
-    key: string | null,
-    headers: Readonly<Record<string, string>> = {},
-    init: RequestInit = {},
-  ): Promise<Response> {
-    const named = key === null ? {} : { 'idempotency-key': key };
-    return fetch(this.url + path, {
-      method: 'POST',
-      body: '{"a":1}',
-      ...init,
-      headers: { ...named, ...headers },
-    });
-  }
+/** A gateway of its own on free ports. */
+export async function startGateway(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<RunningGateway> {
+  const folder = temporaryFolder();
+  const program = new RunningProgram(['gateway', ...args], {
+    PORT: '0',
+    ONCEWARD_ADMIN_PORT: '0',
+    ONCEWARD_DATA: folder.path,
+    ONCEWARD_LOG_LEVEL: 'warn',
+    ...CREDENTIAL,
+    ...env,
+  });
+  const url = await program.ready();
+  const [, admin = ''] = await program.printed(/^onceward admin is on (\S+)$/m);
+  return {
+    program,
+    url,
+    admin,
+    open: () => openConnection(url),
+    async stop() {
+      const ended = await program.stop();
+      folder.remove();
+      return ended;
+    },
+  };
+}
+
+async function openConnection(url: string): Promise<RawConnection> {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ port: Number(port), host: hostname, noDelay: true });
+  socket.on('error', () => {});
+  let text = '';
+  socket.on('data', (chunk) => {
+    text += chunk.toString('latin1');
+  });
+  await once(socket, 'connect');
+  return { socket, text: () => text };
 }

@@ -28,6 +28,10 @@ export class UpstreamServer {
       socket.on('error', () => {});
     });
     await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
+    return this.url;
+  }
+
+  get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
@@ -85,6 +89,11 @@ export class UpstreamServer {
         for (let index = 0; index < 30; index += 1) response.write(Buffer.alloc(100_000, index));
         response.end();
         return;
+      case 'sized': {
+        const wanted = Number(new URLSearchParams(query).get('bytes'));
+        response.writeHead(200, { 'content-length': wanted }).end(Buffer.alloc(wanted, 'x'));
+        return;
+      }
       case 'failing':
         response.writeHead(500).end('broken');
         return;

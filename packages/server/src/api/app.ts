@@ -39,12 +39,13 @@ export async function buildApp(program: Program, options: AppOptions): Promise<A
     routerOptions: { maxParamLength: LONGEST_PARAMETER },
     frameworkErrors: refuseEarly,
   }).withTypeProvider<ZodTypes>();
-  refuseMalformed(app.server);
+  const connections = new OpenConnections(app.server);
+  connections.countRequests(app.server);
+  refuseMalformed(app.server, connections);
   app.addHook('onRequest', (request, _reply, done) => {
     assertHost(request.raw);
     done();
   });
-  const connections = new OpenConnections(app.server);
   app.addHook('preClose', async () => {
     closing = true;
     connections.endIdle();

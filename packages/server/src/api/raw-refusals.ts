@@ -6,6 +6,8 @@ import {
   STATUS_CODES,
 } from 'node:http';
 import type { Duplex } from 'node:stream';
+import type { HttpAnswer } from 'onceward/http';
+import type { OpenConnections } from './open-connections.ts';
 import { Problem, type ProblemKind } from './problem.ts';
 
 const REQUEST_TIMEOUT_MS = 120_000;
@@ -17,9 +19,12 @@ export const SERVER_OPTIONS = {
 } as const satisfies ServerOptions;
 
 /** Answers what never becomes a request, for every server of ours. */
-export function refuseMalformed(server: Server): void {
+export function refuseMalformed(server: Server, connections: OpenConnections): void {
   server.removeAllListeners('clientError');
-  server.on('clientError', refuseRaw);
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
+    if (connections.isAnswering(socket)) socket.destroy();
+    else refuseRaw(error, socket);
+  });
   server.on('checkExpectation', refuseExpectation);
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     writeRaw(socket, new Problem('invalid-request', 'this server opens no tunnels'));
@@ -48,14 +53,21 @@ function refuseRaw(error: NodeJS.ErrnoException, socket: Duplex): void {
   writeRaw(socket, new Problem(...(PARSER_CODES[error.code ?? ''] ?? malformed)));
 }
 
-function writeRaw(socket: Duplex, problem: Problem): void {
-  const body = JSON.stringify(problem.toBody());
+/** Writes a refusal where there is no response to write it with, and closes the connection. */
+export function writeRaw(socket: Duplex, problem: Problem): void {
+  const headers = ['content-type', 'application/problem+json'];
+  const body = Buffer.from(JSON.stringify(problem.toBody()));
+  writeRawAnswer(socket, { status: problem.status, headers, body });
+}
+
+/** The same for any answer. */
+export function writeRawAnswer(socket: Duplex, answer: HttpAnswer): void {
+  const { status, headers, body } = answer;
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`;
+  for (let i = 0; i < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`;
   // Half a request may still be on its way: nothing that follows on this connection can be trusted.
-  socket.end(
-    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}\r\n` +
-      'content-type: application/problem+json\r\n' +
-      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-  );
+  socket.write(`${head}content-length: ${body.length}\r\nconnection: close\r\n\r\n`);
+  socket.end(body);
   // A sender that never stops and never reads would hold the connection for ever.
   setTimeout(() => socket.destroy(), 1_000).unref();
 }

@@ -14,9 +14,12 @@ export interface Running {
 /** A process group and whoever passes signals on may both deliver one; nobody asks twice so soon. */
 const SAME_SIGNAL_MS = 150;
 
+/** How long what was cut off may take to end. Then the process ends without it. */
+const CUT_OFF_MS = 2_000;
+
 /** Waits for a signal, then for the drain. A second signal ends the process on the spot. */
 export function runUntilSignal(running: Running, drainMs: number, log: Logger): Promise<ExitName> {
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     let askedAt: number | null = null;
     const stop = (signal: (typeof SIGNALS)[number]) => {
       const now = performance.now();
@@ -29,10 +32,21 @@ export function runUntilSignal(running: Running, drainMs: number, log: Logger): 
         cut = true;
         log.warn({ drainMs }, 'drain_timed_out');
         running.cutOff();
+        setTimeout(() => {
+          log.error('cut_off_timed_out');
+          resolve('notDrained');
+        }, CUT_OFF_MS).unref();
       }, drainMs);
       running
         .drain()
-        .then(() => resolve(cut ? 'notDrained' : 'done'), reject)
+        .then(
+          () => resolve(cut ? 'notDrained' : 'done'),
+          (error: unknown) => {
+            // What failed to end would keep the process alive; there is nothing left to wait for.
+            log.error({ err: error }, 'drain_failed');
+            resolve('failed');
+          },
+        )
         .finally(() => clearTimeout(timer));
     };
     for (const signal of SIGNALS) process.on(signal, stop);

@@ -15,7 +15,7 @@ import { configFor } from './setting-flags.ts';
 /** Stands before the API until a signal ends it, and gives the exit code. */
 export async function runGateway(options: Record<string, unknown>): Promise<number> {
   const config = configFor(options);
-  const { host, port, adminPort, upstream, logLevel, drainSeconds } = config.settings;
+  const { host, port, adminHost, adminPort, upstream, logLevel, drainSeconds } = config.settings;
   if (upstream === null) {
     throw new CommandFailure('usage', 'ONCEWARD_UPSTREAM is not set; say --upstream URL');
   }
@@ -27,9 +27,10 @@ export async function runGateway(options: Record<string, unknown>): Promise<numb
   let draining = false;
   const admin = await buildApp(program, { demo: false, isDraining: () => draining });
   try {
-    await admin.listen({ host, port: adminPort }).catch((error: unknown) => {
-      const remedy = 'choose another with ONCEWARD_ADMIN_PORT (--admin-port)';
-      throw listenFailure(error, host, adminPort, remedy);
+    await admin.listen({ host: adminHost, port: adminPort }).catch((error: unknown) => {
+      const settings = 'ONCEWARD_ADMIN_HOST and ONCEWARD_ADMIN_PORT';
+      const remedy = `choose another with ${settings} (--admin-host, --admin-port)`;
+      throw listenFailure(error, adminHost, adminPort, remedy);
     });
     gateway.server.listen(port, host);
     await once(gateway.server, 'listening').catch((error: unknown) => {
@@ -58,7 +59,7 @@ export async function runGateway(options: Record<string, unknown>): Promise<numb
   );
   const own = gateway.server.address() as AddressInfo;
   const other = admin.server.address() as AddressInfo;
-  print(`onceward admin is on ${urlOf(host, other.port)}`);
+  print(`onceward admin is on ${urlOf(adminHost, other.port)}`);
   print(`onceward is ready on ${urlOf(host, own.port)}`);
   return EXIT[await exit].code;
 }

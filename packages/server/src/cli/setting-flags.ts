@@ -6,7 +6,10 @@ import { SETTINGS, type SettingId } from '../config/settings.ts';
 export const LISTENING = ['host', 'port', 'data', 'store', 'storeUrl', 'logLevel'] as const;
 export const FORWARDING = [
   'upstream',
+  'adminHost',
   'adminPort',
+  'apiKey',
+  'apiSecret',
   'upstreamTimeoutSeconds',
   'scopeFrom',
   'jwks',

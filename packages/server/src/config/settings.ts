@@ -125,6 +125,12 @@ const gateway = {
     initial: 8081,
     about: 'Port of the admin API, the health checks and the metrics of the gateway.',
   }),
+  adminHost: setting(text(/^[\w.:-]{1,255}$/, 'a host name or an IP address'), {
+    name: 'ONCEWARD_ADMIN_HOST',
+    flag: 'admin-host',
+    initial: '127.0.0.1',
+    about: 'Address of the admin API, the health checks and the metrics of the gateway.',
+  }),
   upstreamTimeoutSeconds: setting(seconds(0.05, 3_600), {
     name: 'ONCEWARD_UPSTREAM_TIMEOUT_SECONDS',
     flag: 'upstream-timeout',
@@ -146,6 +152,22 @@ const gateway = {
     name: 'ONCEWARD_BUFFER_BYTES',
     initial: 64 * MIB,
     about: 'Bytes of bodies that the gateway holds at once; more requests wait for room.',
+  }),
+  minBodyRate: setting(wholeNumber(0, 1_024 * MIB), {
+    name: 'ONCEWARD_MIN_BODY_RATE',
+    initial: 1_024,
+    about:
+      'Bytes a second below which a body that is read whole is refused with 408, measured over five seconds; 0 sets no limit.',
+  }),
+  maxUpgrades: setting(wholeNumber(0, 1_000_000), {
+    name: 'ONCEWARD_MAX_UPGRADES',
+    initial: 1_024,
+    about: 'Upgraded connections (WebSockets) that the gateway carries at once; 0 allows none.',
+  }),
+  upgradeTimeoutSeconds: setting(seconds(0.05, 3_600), {
+    name: 'ONCEWARD_UPGRADE_TIMEOUT_SECONDS',
+    initial: 10,
+    about: 'How long the upstream may take to answer a request for an upgrade.',
   }),
 } as const;
 

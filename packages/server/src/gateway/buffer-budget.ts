@@ -1,57 +1,148 @@
-/** A part of the budget. Giving it back twice is giving it back once. */
-export interface Share {
-  /** Gives back what turned out not to be needed. */
-  shrinkTo(bytes: number): void;
-  release(): void;
-}
+/** While others wait, whoever holds room and has not moved for this long is asked to give it up. */
+const STALLED_MS = 1_000;
+const LOOK_EVERY_MS = 250;
 
 interface Waiting {
+  readonly share: Share;
   readonly bytes: number;
-  grant(share: Share): void;
+  granted(): void;
 }
 
 /**
- * How many bytes of bodies may be held at once. Whoever wants to hold one asks for all of it before reading any, and
- * waits in line: with only parts granted, everybody could end up holding half a body and waiting for the rest.
+ * How many bytes of bodies may be held at once. Room is taken in steps, as bytes come, so that an announced body that
+ * never arrives holds next to nothing. Whoever finds no room waits in line. The first in line may go over the total:
+ * otherwise everybody could hold half a body and wait for the rest. So at most one body more than the total is held.
  */
 export class BufferBudget {
   readonly #total: number;
-  #free: number;
+  #held = 0;
+  #favoured: Share | null = null;
+  readonly #shares = new Set<Share>();
   readonly #line: Waiting[] = [];
+  #look: NodeJS.Timeout | null = null;
 
   constructor(bytes: number) {
     this.#total = bytes;
-    this.#free = bytes;
   }
 
   get held(): number {
-    return this.#total - this.#free;
+    return this.#held;
   }
 
-  /** Grants at once where there is room and nobody waits. No body is larger than the whole budget. */
-  take(wanted: number): Share | Promise<Share> {
-    const bytes = Math.min(wanted, this.#total);
-    if (this.#line.length === 0 && bytes <= this.#free) return this.#grant(bytes);
-    return new Promise((grant) => this.#line.push({ bytes, grant }));
+  get waiting(): number {
+    return this.#line.length;
   }
 
-  #grant(bytes: number): Share {
-    this.#free -= bytes;
-    let held = bytes;
-    const shrinkTo = (rest: number) => {
-      if (rest >= held) return;
-      this.#free += held - rest;
-      held = rest;
-      this.#serveLine();
-    };
-    return { shrinkTo, release: () => shrinkTo(0) };
+  open(): Share {
+    return new Share(this);
+  }
+
+  /** For `Share` alone: takes so many bytes if it may have them now. */
+  tryGrow(share: Share, bytes: number): boolean {
+    if (this.#line.length > 0 && share !== this.#favoured) return false;
+    if (this.#held + bytes > this.#total) {
+      this.#favoured ??= share;
+      if (share !== this.#favoured) return false;
+    }
+    this.#take(share, bytes);
+    return true;
+  }
+
+  /** For `Share` alone: waits in line. */
+  growLater(share: Share, bytes: number, granted: () => void): void {
+    this.#line.push({ share, bytes, granted });
+    this.#look ??= setInterval(() => this.#askStalled(), LOOK_EVERY_MS).unref();
+  }
+
+  /** For `Share` alone. */
+  giveBack(share: Share, bytes: number, isLast: boolean): void {
+    this.#held -= bytes;
+    if (isLast) {
+      this.#shares.delete(share);
+      if (this.#favoured === share) this.#favoured = null;
+      const place = this.#line.findIndex((waiting) => waiting.share === share);
+      if (place !== -1) this.#line.splice(place, 1);
+    }
+    this.#serveLine();
+  }
+
+  #take(share: Share, bytes: number): void {
+    this.#held += bytes;
+    this.#shares.add(share);
+    share.add(bytes);
   }
 
   #serveLine(): void {
     for (let first = this.#line[0]; first !== undefined; first = this.#line[0]) {
-      if (first.bytes > this.#free) return;
+      if (this.#held + first.bytes > this.#total) {
+        if (this.#favoured !== null) return;
+        this.#favoured = first.share;
+      }
       this.#line.shift();
-      first.grant(this.#grant(first.bytes));
+      this.#take(first.share, first.bytes);
+      first.granted();
     }
+    if (this.#look !== null) clearInterval(this.#look);
+    this.#look = null;
+  }
+
+  #askStalled(): void {
+    const before = performance.now() - STALLED_MS;
+    for (const share of this.#shares) {
+      if (this.#line.length === 0) return;
+      if (share.movedAt <= before) share.giveUp?.();
+    }
+  }
+}
+
+/** A part of the budget. Whoever opens one releases it; releasing twice is releasing once. */
+export class Share {
+  readonly #budget: BufferBudget;
+  #held = 0;
+  #open = true;
+  /** When the bytes it stands for last moved. */
+  movedAt = 0;
+  /** What to do when others wait and nothing has moved for a while. `null`: it cannot be given up now. */
+  giveUp: (() => void) | null = null;
+
+  constructor(budget: BufferBudget) {
+    this.#budget = budget;
+  }
+
+  get held(): number {
+    return this.#held;
+  }
+
+  /** Takes so many bytes more, if there is room. */
+  tryGrow(bytes: number): boolean {
+    return this.#open && this.#budget.tryGrow(this, bytes);
+  }
+
+  /** Waits in line for them. If it is released first, `granted` is never called. */
+  growLater(bytes: number, granted: () => void): void {
+    if (this.#open) this.#budget.growLater(this, bytes, granted);
+  }
+
+  /** Gives back what turned out not to be needed. */
+  shrinkTo(bytes: number): void {
+    if (bytes >= this.#held) return;
+    const rest = this.#held - bytes;
+    this.#held = bytes;
+    this.#budget.giveBack(this, rest, false);
+  }
+
+  release(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.giveUp = null;
+    const rest = this.#held;
+    this.#held = 0;
+    this.#budget.giveBack(this, rest, true);
+  }
+
+  /** For the budget alone. */
+  add(bytes: number): void {
+    this.#held += bytes;
+    this.movedAt = performance.now();
   }
 }

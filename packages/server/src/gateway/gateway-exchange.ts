@@ -1,9 +1,24 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
-import type { Captured, Exchange, HttpAnswer, IdempotencyContext } from 'onceward/http';
+import {
+  type Captured,
+  type Exchange,
+  type HttpAnswer,
+  type IdempotencyContext,
+  NO_BYTES,
+} from 'onceward/http';
+import type { Visit } from '../api/visit.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { type AnswerReader, isStream } from './answer-reader.ts';
+import {
+  isStream,
+  OpenEndedAnswer,
+  passOn,
+  type ReadAnswer,
+  readDeclared,
+} from './answer-reader.ts';
+import type { BufferBudget, Share } from './buffer-budget.ts';
+import { type AnswerHead, OutgoingAnswer, sendWhole } from './client-answer.ts';
 import { faultAnswer } from './fault-answer.ts';
 import { answerHeaders, joinedValue, requestHeaders } from './forwarded-headers.ts';
 import { ownAnswer } from './own-answers.ts';
@@ -13,15 +28,17 @@ import { failureOf, type Upstream, type UpstreamAnswer } from './upstream.ts';
 export interface Forwarded {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+  readonly visit: Visit;
+  readonly target: string;
   readonly body: Uint8Array | Readable;
-  readonly settings: Pick<Settings, 'upstreamTimeoutSeconds' | 'upstreamUnknown'>;
+  readonly settings: Pick<Settings, 'upstreamTimeoutSeconds' | 'upstreamUnknown' | 'profile'>;
   readonly maxKeptBytes: number;
   readonly keepStreams: boolean;
 }
 
-interface Parts {
+export interface ExchangeParts {
   readonly upstream: Upstream;
-  readonly reader: AnswerReader;
+  readonly answerBudget: BufferBudget;
   readonly metrics: Metrics;
 }
 
@@ -32,19 +49,19 @@ type Whole = Extract<Captured, { kind: 'whole' }>;
  * is still there: the effect is the upstream's, and its answer is what a retry will want.
  */
 export class GatewayExchange implements Exchange {
-  readonly #parts: Parts;
+  readonly #parts: ExchangeParts;
   readonly #forwarded: Forwarded;
   #captured: Captured | null = null;
   #watching = false;
-  #release: (() => void) | null = null;
+  #share: Share | null = null;
 
-  constructor(parts: Parts, forwarded: Forwarded) {
+  constructor(parts: ExchangeParts, forwarded: Forwarded) {
     this.#parts = parts;
     this.#forwarded = forwarded;
   }
 
   hasLeft(): boolean {
-    return this.#forwarded.response.destroyed;
+    return this.#forwarded.visit.isOver;
   }
 
   async run(context: IdempotencyContext | null): Promise<Captured> {
@@ -70,20 +87,22 @@ export class GatewayExchange implements Exchange {
     else response.destroy();
   }
 
-  /** Gives the room of the answer back as soon as its bytes have gone out. */
+  /** Gives the room of the answer back as soon as its bytes have gone out, or nobody is left to take them. */
   dispose(): void {
-    const { response } = this.#forwarded;
-    if (this.#release === null) return;
-    if (response.closed) this.#release();
-    else response.once('close', this.#release);
+    const share = this.#share;
+    if (share === null) return;
+    const { visit, request } = this.#forwarded;
+    // The record has the answer by now: whoever does not read it can ask for it again.
+    share.giveUp = () => request.socket.destroy();
+    visit.whenOver(() => share.release());
   }
 
   #send(): Promise<UpstreamAnswer> {
-    const { request, body, settings } = this.#forwarded;
+    const { request, target, body, settings } = this.#forwarded;
     const length = body instanceof Uint8Array ? body.length : declaredLength(request);
     return this.#parts.upstream.send({
       method: request.method ?? 'POST',
-      target: request.url ?? '/',
+      target,
       headers: requestHeaders(request, length),
       body,
       silenceMs: settings.upstreamTimeoutSeconds * 1_000,
@@ -91,53 +110,44 @@ export class GatewayExchange implements Exchange {
   }
 
   async #capture(answer: UpstreamAnswer, context: IdempotencyContext | null): Promise<Captured> {
-    const { status } = answer;
+    const { status, body } = answer;
     const headers = answerHeaders(answer.headers);
-    const { maxKeptBytes, keepStreams } = this.#forwarded;
-    const declared = Number(joinedValue(headers, 'content-length') ?? Number.NaN);
-    const streaming = isStream(headers) && !keepStreams;
-    if (streaming || declared > maxKeptBytes) {
-      const pieces = answer.body as AsyncIterable<Uint8Array>;
-      return this.#pass(status, headers, pieces, streaming ? 'stream' : 'too_large', context);
-    }
-    const read = await this.#parts.reader.read(answer.body, declared, maxKeptBytes);
-    this.#release = read.release;
-    if (read.kind === 'over') {
-      return this.#pass(status, headers, read.pieces, 'too_large', context);
-    }
-    return { kind: 'whole', status, headers, body: read.bytes };
-  }
-
-  /** Hands the body on as it comes. Its end waits for the record. */
-  async #pass(
-    status: number,
-    headers: readonly string[],
-    pieces: AsyncIterable<Uint8Array>,
-    why: 'stream' | 'too_large',
-    context: IdempotencyContext | null,
-  ): Promise<Captured> {
-    const { response } = this.#forwarded;
-    const marker = context === null ? [] : ['idempotency-replayed', 'false'];
-    response.writeHead(status, [...headers, ...marker]);
-    response.flushHeaders();
+    if (body === null) return { kind: 'whole', status, headers, body: NO_BYTES };
     try {
-      for await (const piece of pieces) {
-        // Once whoever asked has left, the rest is for nobody: leaving the loop ends the stream.
-        if (response.destroyed) break;
-        if (!response.write(piece)) await drained(response);
-      }
+      const read = await this.#read(body, { status, headers, mark: context !== null });
+      if (read.kind === 'passed') return { ...read, status };
+      return { kind: 'whole', status, headers, body: read.bytes };
     } catch (error) {
+      this.#share?.release();
+      const { response } = this.#forwarded;
+      if (!response.headersSent) throw error;
       this.#note(error, context);
       response.destroy();
       return { kind: 'broken', status };
     }
-    return { kind: 'passed', status, why };
+  }
+
+  #read(body: Readable, head: AnswerHead): Promise<ReadAnswer> {
+    const { maxKeptBytes, keepStreams, response, visit } = this.#forwarded;
+    const declared = Number(joinedValue(head.headers, 'content-length') ?? Number.NaN);
+    if (isStream(head.headers) && !keepStreams) {
+      return passOn(body, new OutgoingAnswer(response, visit, head), 'stream');
+    }
+    if (declared > maxKeptBytes) {
+      return passOn(body, new OutgoingAnswer(response, visit, head), 'too_large');
+    }
+    const share = this.#parts.answerBudget.open();
+    this.#share = share;
+    if (declared <= maxKeptBytes) return readDeclared(body, declared, share);
+    const outgoing = new OutgoingAnswer(response, visit, head);
+    return new OpenEndedAnswer(outgoing, share, maxKeptBytes).read(body);
   }
 
   #afterFault(error: unknown, context: IdempotencyContext | null): Whole {
     const inDoubt = this.#note(error, context);
     const { fault } = failureOf(error);
-    return ownAnswer({ kind: 'whole', ...faultAnswer(fault, inDoubt) });
+    const { profile } = this.#forwarded.settings;
+    return ownAnswer({ kind: 'whole', ...faultAnswer(fault, inDoubt, profile) });
   }
 
   /** Counts the fault, and says whether it leaves the operation in doubt. */
@@ -149,28 +159,4 @@ export class GatewayExchange implements Exchange {
     context.doubt();
     return true;
   }
-}
-
-export function sendWhole(response: ServerResponse, answer: HttpAnswer, mark: boolean): void {
-  if (response.destroyed) return;
-  const { status, headers, body } = answer;
-  const list = headers.filter((_, index, all) => {
-    const name = all[index - (index % 2)] ?? '';
-    return name.toLowerCase() !== 'content-length';
-  });
-  if (mark) list.push('idempotency-replayed', 'false');
-  if (status !== 204 && status !== 304) list.push('content-length', String(body.length));
-  response.writeHead(status, list);
-  response.end(body);
-}
-
-function drained(response: ServerResponse): Promise<void> {
-  if (response.destroyed) return Promise.resolve();
-  return new Promise((resolve) => {
-    const done = () => {
-      response.off('drain', done).off('close', done);
-      resolve();
-    };
-    response.on('drain', done).on('close', done);
-  });
 }

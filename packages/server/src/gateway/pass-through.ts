@@ -1,49 +1,49 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import type { Visit } from '../api/visit.ts';
+import type { Settings } from '../config/settings.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { wholeOf } from './answer-reader.ts';
+import { sendWhole } from './client-answer.ts';
 import { faultAnswer } from './fault-answer.ts';
 import { answerHeaders, joinedValue, requestHeaders } from './forwarded-headers.ts';
-import { sendWhole } from './gateway-exchange.ts';
-import { declaredLength, readBody, refuseBody } from './request-body.ts';
-import { failureOf, type Upstream, UpstreamFailure } from './upstream.ts';
+import { declaredLength, readBody, refuseBody, tooSlow } from './request-body.ts';
+import { failureOf, type Upstream, type UpstreamAnswer, UpstreamFailure } from './upstream.ts';
 
 /** Bodies up to this arrive in one piece or two, and a stream for each would cost more than the bytes. */
 const SMALL = 16_384;
 
+interface PassingThrough {
+  readonly upstream: Upstream;
+  readonly metrics: Metrics;
+  readonly settings: Pick<Settings, 'upstreamTimeoutSeconds' | 'minBodyRate' | 'profile'>;
+  readonly target: string;
+  readonly visit: Visit;
+}
+
 /** Forwards a request that is none of ours: hardly anything is held, and a client that leaves ends it. */
 export async function passThrough(
-  upstream: Upstream,
-  metrics: Metrics,
-  silenceMs: number,
+  passing: PassingThrough,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
+  const { upstream, metrics, settings, visit } = passing;
   const length = declaredLength(request);
   const abort = new AbortController();
-  response.once('close', () => abort.abort());
+  visit.whenOver(() => abort.abort());
+  const body = await bodyOf(request, length, passing);
+  if (body === 'gone') return;
   try {
-    const body = await bodyOf(request, length);
-    if (body === 'gone') return;
     const answer = await upstream.send({
       method: request.method ?? 'GET',
-      target: request.url ?? '/',
+      target: passing.target,
       headers: requestHeaders(request, length === 0 ? null : length),
       body,
-      silenceMs,
+      silenceMs: settings.upstreamTimeoutSeconds * 1_000,
       signal: abort.signal,
     });
-    const headers = answerHeaders(answer.headers);
-    const declared = Number(joinedValue(headers, 'content-length') ?? Number.NaN);
-    if (declared <= SMALL && request.method !== 'HEAD') {
-      const bytes = await wholeOf(answer.body, declared);
-      response.writeHead(answer.status, headers).end(bytes);
-      return;
-    }
-    response.writeHead(answer.status, headers);
-    response.flushHeaders();
-    await pipeline(answer.body, response);
+    await sendOn(answer, request, response);
   } catch (error) {
     if (abort.signal.aborted || response.headersSent) {
       if (error instanceof UpstreamFailure) metrics.countUpstreamFault(error.fault);
@@ -53,17 +53,41 @@ export async function passThrough(
     const { fault } = failureOf(error);
     metrics.countUpstreamFault(fault);
     refuseBody(request, response);
-    sendWhole(response, faultAnswer(fault, false), false);
+    sendWhole(response, faultAnswer(fault, false, settings.profile), false);
   }
+}
+
+async function sendOn(
+  answer: UpstreamAnswer,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const headers = answerHeaders(answer.headers);
+  if (answer.body === null) {
+    response.writeHead(answer.status, headers).end();
+    return;
+  }
+  const declared = Number(joinedValue(headers, 'content-length') ?? Number.NaN);
+  if (declared <= SMALL && request.method !== 'HEAD') {
+    const bytes = await wholeOf(answer.body, declared);
+    response.writeHead(answer.status, headers).end(bytes);
+    return;
+  }
+  response.writeHead(answer.status, headers);
+  response.flushHeaders();
+  await pipeline(answer.body, response);
 }
 
 async function bodyOf(
   request: IncomingMessage,
   length: number | null,
+  { visit, settings }: PassingThrough,
 ): Promise<Uint8Array | Readable | null | 'gone'> {
   if (length === 0) return null;
   if (length === null || length > SMALL) return detached(request);
-  const read = await readBody(request, SMALL);
+  const rules = { limit: SMALL, minRate: settings.minBodyRate, share: null };
+  const read = await readBody(request, visit, rules);
+  if (read.kind === 'slow') throw tooSlow(settings.minBodyRate);
   return read.kind === 'whole' ? read.bytes : 'gone';
 }
 

@@ -1,9 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Problem } from '../api/problem.ts';
+import type { Visit } from '../api/visit.ts';
+import type { Share } from './buffer-budget.ts';
 
 export type ReadBody =
   | { readonly kind: 'whole'; readonly bytes: Uint8Array }
   /** Longer than the limit: what was read of it, and where the rest is. */
   | { readonly kind: 'over'; readonly held: readonly Uint8Array[]; readonly rest: IncomingMessage }
+  /** The client fell below the least rate, or stood still while others waited for room. */
+  | { readonly kind: 'slow' }
   | { readonly kind: 'gone' };
 
 /** How long the body says it is; `null` where it does not say. */
@@ -13,40 +18,151 @@ export function declaredLength(request: IncomingMessage): number | null {
   return Number(headers['content-length'] ?? 0);
 }
 
-/** Reads a body up to a limit. One that says it is longer is not begun. */
-export function readBody(request: IncomingMessage, limit: number): Promise<ReadBody> {
+export interface ReadingRules {
+  readonly limit: number;
+  /** Bytes a second; 0 sets no least rate. */
+  readonly minRate: number;
+  /** Where the room for it comes from; `null` for bodies that are too small to be counted. */
+  readonly share: Share | null;
+}
+
+const EMPTY: ReadBody = { kind: 'whole', bytes: Buffer.alloc(0) };
+const GONE: ReadBody = { kind: 'gone' };
+const SLOW: ReadBody = { kind: 'slow' };
+
+/** Room is taken in steps of so much: a small body needs one. */
+const STEP_BYTES = 65_536;
+/** The rate is looked at over periods of this length; the first one is the grace of a slow start. */
+const PACE_MS = 5_000;
+
+/** Reads a body up to a limit. One that says it is longer is not begun. Ends when the client leaves, at the latest. */
+export function readBody(
+  request: IncomingMessage,
+  visit: Visit,
+  rules: ReadingRules,
+): Promise<ReadBody> {
   const declared = declaredLength(request);
-  if (declared === 0) return Promise.resolve({ kind: 'whole', bytes: Buffer.alloc(0) });
-  if (declared !== null && declared > limit) {
+  if (declared === 0) return Promise.resolve(EMPTY);
+  if (declared !== null && declared > rules.limit) {
     return Promise.resolve({ kind: 'over', held: [], rest: request });
   }
+  if (visit.isOver || request.destroyed) return Promise.resolve(GONE);
   return new Promise((resolve) => {
-    const held: Buffer[] = [];
-    let length = 0;
-    const finish = (result: ReadBody) => {
-      // Any of these left behind would keep what was read for as long as the connection lasts.
-      request.off('data', onData).off('end', onEnd).off('close', onClose).off('error', onClose);
-      request.on('error', ignoreError);
-      resolve(result);
-    };
-    const onData = (chunk: Buffer) => {
-      held.push(chunk);
-      length += chunk.length;
-      if (length <= limit) return;
-      request.pause();
-      finish({ kind: 'over', held, rest: request });
-    };
-    const onEnd = () => {
-      const bytes = held.length === 1 ? held[0]! : Buffer.concat(held, length);
-      finish({ kind: 'whole', bytes });
-    };
-    const onClose = () => finish({ kind: 'gone' });
-    request.on('data', onData).on('end', onEnd).on('close', onClose).on('error', onClose);
+    new BodyReading(request, rules, declared ?? rules.limit, resolve).start(visit);
   });
 }
 
+/**
+ * One body on its way in. However it ends, it ends once: whole, over the limit, too slow, or gone with its client,
+ * which may also happen while it waits in line for room.
+ */
+class BodyReading {
+  readonly #request: IncomingMessage;
+  readonly #rules: ReadingRules;
+  readonly #most: number;
+  readonly #resolve: (body: ReadBody) => void;
+  readonly #held: Buffer[] = [];
+  #length = 0;
+  #waiting = false;
+  #ended = false;
+  #pace: NodeJS.Timeout | undefined;
+  #lengthBefore = 0;
+  #forget: () => void = nothing;
+
+  constructor(
+    request: IncomingMessage,
+    rules: ReadingRules,
+    most: number,
+    resolve: (body: ReadBody) => void,
+  ) {
+    this.#request = request;
+    this.#rules = rules;
+    this.#most = most;
+    this.#resolve = resolve;
+  }
+
+  start(visit: Visit): void {
+    const { share, minRate } = this.#rules;
+    if (share !== null) share.giveUp = () => this.#finish(SLOW);
+    if (minRate > 0) this.#pace = setTimeout(this.#checkPace, PACE_MS);
+    this.#forget = visit.whenOver(this.#onClose);
+    this.#request.on('close', this.#onClose).on('error', this.#onClose);
+    this.#makeRoom(Math.min(this.#most, STEP_BYTES), () => {
+      this.#request.on('data', this.#onData).on('end', this.#onEnd);
+    });
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    this.#held.push(chunk);
+    this.#length += chunk.length;
+    if (this.#length > this.#rules.limit) {
+      this.#request.pause();
+      this.#finish({ kind: 'over', held: this.#held, rest: this.#request });
+      return;
+    }
+    const { share } = this.#rules;
+    if (share === null) return;
+    share.movedAt = performance.now();
+    if (this.#length <= share.held) return;
+    this.#request.pause();
+    const step = Math.min(Math.max(this.#length, share.held + STEP_BYTES), this.#most);
+    this.#makeRoom(step - share.held, () => this.#request.resume());
+  };
+
+  readonly #onEnd = (): void => {
+    const held = this.#held;
+    this.#rules.share?.shrinkTo(this.#length);
+    const bytes = held.length === 1 ? held[0]! : Buffer.concat(held, this.#length);
+    this.#finish({ kind: 'whole', bytes });
+  };
+
+  readonly #onClose = (): void => this.#finish(GONE);
+
+  readonly #checkPace = (): void => {
+    const least = (this.#rules.minRate * PACE_MS) / 1_000;
+    // Who waits for us is not slow.
+    if (!this.#waiting && this.#length - this.#lengthBefore < least) {
+      this.#finish(SLOW);
+      return;
+    }
+    this.#lengthBefore = this.#length;
+    this.#pace?.refresh();
+  };
+
+  #makeRoom(bytes: number, go: () => void): void {
+    const { share } = this.#rules;
+    if (share === null || share.tryGrow(bytes)) {
+      go();
+      return;
+    }
+    this.#waiting = true;
+    share.growLater(bytes, () => {
+      this.#waiting = false;
+      if (!this.#ended) go();
+    });
+  }
+
+  #finish(body: ReadBody): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    const { share } = this.#rules;
+    if (share !== null) share.giveUp = null;
+    clearTimeout(this.#pace);
+    this.#forget();
+    // Any of these left behind would keep what was read for as long as the connection lasts.
+    const request = this.#request.off('data', this.#onData).off('end', this.#onEnd);
+    request.off('close', this.#onClose).off('error', this.#onClose).on('error', nothing);
+    this.#resolve(body);
+  }
+}
+
+export function tooSlow(minRate: number): Problem {
+  const detail = `the body came too slowly; at least ${minRate} bytes a second are expected`;
+  return new Problem('request-timeout', detail);
+}
+
 /** Whoever waited for the body has been told; what comes after is nobody's. */
-function ignoreError(): void {}
+function nothing(): void {}
 
 /** What was read already, then the rest. */
 export async function* resumed(

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { HttpGuard, type HttpOptions } from 'onceward/http';
+import { Problem } from '../api/problem.ts';
 import type { Program } from '../compose.ts';
 import { policyOf } from '../config/policy.ts';
 import type { RouteSettings } from '../config/routes.ts';
@@ -8,6 +9,7 @@ import { tellHttpEvent } from '../observability/http-events.ts';
 import { Callers } from './identity/callers.ts';
 import { IdentitySources } from './identity/identity-sources.ts';
 import { isOwnAnswer } from './own-answers.ts';
+import { readingsOf } from './path-readings.ts';
 
 /** What is done with the requests of some paths. */
 export interface Rules {
@@ -20,6 +22,8 @@ export interface Matched {
   readonly rules: Rules;
   /** What the records of this path are filed under: the pattern that fitted, or else the path itself. */
   readonly route: string;
+  /** Left alone, whatever the rules say. */
+  readonly excluded: boolean;
 }
 
 interface Entry {
@@ -31,12 +35,14 @@ interface Entry {
 /** The routes of the file, the first that fits counts, and the settings for all other paths. */
 export class RouteTable {
   readonly #entries: readonly Entry[];
+  readonly #excluded: readonly RegExp[];
   readonly #rest: Rules;
 
   constructor(program: Program) {
     const { settings, routes } = program.config;
     const sources = new IdentitySources();
     this.#rest = rulesOf(program, sources, settings);
+    this.#excluded = settings.excludedPaths.map(excludingPatternOf);
     this.#entries = routes.map((route) => ({
       path: route.path,
       pattern: patternOf(route.path),
@@ -44,22 +50,48 @@ export class RouteTable {
     }));
   }
 
+  /** Every reading of the path must meet the same rules: otherwise a spelling could choose its own. */
   match(path: string): Matched {
-    for (const { pattern, rules, path: route } of this.#entries) {
-      if (pattern.test(path)) return { rules, route };
+    const [first, ...others] = readingsOf(path);
+    const matched = this.#matchOne(first);
+    for (const other of others) {
+      const { rules, excluded } = this.#matchOne(other);
+      if (rules === matched.rules && excluded === matched.excluded) continue;
+      const detail = 'the path can be read in two ways that meet different rules here';
+      throw new Problem(
+        'invalid-request',
+        `${detail}; send it without needless encodings and dots`,
+      );
     }
-    return { rules: this.#rest, route: path };
+    return matched;
+  }
+
+  #matchOne(path: string): Matched {
+    const excluded = this.#excluded.some((pattern) => pattern.test(path));
+    for (const { pattern, rules, path: route } of this.#entries) {
+      if (pattern.test(path)) return { rules, route, excluded };
+    }
+    return { rules: this.#rest, route: path, excluded };
   }
 }
 
+/** `/a/*` fits `/a` too. Case and a slash at the end make no difference, as in most routers. */
 export function patternOf(path: string): RegExp {
-  const segments = path.split('/').map((segment, index, all) => {
-    if (segment === '*' && index === all.length - 1) return '.*';
+  const below = path.endsWith('/*');
+  const segments = (below ? path.slice(0, -2) : path.replace(/(?<=.)\/$/, '')).split('/');
+  const parts = segments.map((segment, index) => {
     if (segment.startsWith(':')) return '[^/]+';
     const literal = segment.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
-    return index === all.length - 1 ? literal.replace(/\\\*$/, '.*') : literal;
+    return index === segments.length - 1 ? literal.replace(/\\\*$/, '.*') : literal;
   });
-  return new RegExp(`^${segments.join('/')}$`, 's');
+  return new RegExp(`^${parts.join('/')}${below ? '(?:/.*)?' : '/?'}$`, 'is');
+}
+
+/** What is left alone is taken at its word: `/a/*` is all below `/a`. */
+function excludingPatternOf(path: string): RegExp {
+  const below = path.endsWith('/*');
+  const literal = (below ? path.slice(0, -1) : path).replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  return new RegExp(`^${literal}${below ? '' : '$'}`, 's');
 }
 
 function rulesOf(program: Program, sources: IdentitySources, settings: Settings): Rules {
@@ -75,7 +107,6 @@ function rulesOf(program: Program, sources: IdentitySources, settings: Settings)
     policy: { ...policyOf(profile, settings), maxOutcomeBytes: settings.maxBodyBytes },
     required: settings.requireKey,
     methods: settings.methods,
-    exclude: settings.excludedPaths,
     mode,
     sampleRate: settings.shadowSampleRate,
     fingerprint: settings.fingerprint,

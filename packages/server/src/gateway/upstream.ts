@@ -17,7 +17,8 @@ export interface UpstreamAnswer {
   readonly status: number;
   /** Names and values in turn, as they came. */
   readonly headers: readonly string[];
-  readonly body: Readable;
+  /** `null`: there can be none, whatever the headers announce. */
+  readonly body: Readable | null;
 }
 
 /** The upstream did not answer, or not to the end. */
@@ -64,20 +65,33 @@ export class Upstream {
       });
       // Asked for raw, they come as a flat list, which the types of the driver do not say.
       const raw = answer.headers as unknown as string[];
-      return { status: answer.statusCode, headers: raw, body: answer.body };
+      const { statusCode: status, body: stream } = answer;
+      return { status, headers: raw, body: isEmpty(status) ? discarded(stream) : stream };
     } catch (error) {
       throw failureOf(error);
     }
   }
 
-  close(): Promise<void> {
-    return this.#pool.close();
+  /** Waits for what is under way, unless that has been broken off already. */
+  async close(): Promise<void> {
+    if (!this.#pool.destroyed) await this.#pool.close();
   }
 
   /** Breaks off whatever is under way. */
   destroy(): Promise<void> {
     return this.#pool.destroy();
   }
+}
+
+/** A 304 announces the length of what it does not carry. */
+function isEmpty(status: number): boolean {
+  return status === 304 || status === 204;
+}
+
+/** The driver holds an announced length against such an answer, and fails its body. The answer itself is sound. */
+function discarded(stream: Readable): null {
+  stream.on('error', () => {}).resume();
+  return null;
 }
 
 const FAULTS: Readonly<Record<string, UpstreamFault>> = {

@@ -1,0 +1,42 @@
+import type { ServerResponse } from 'node:http';
+
+/**
+ * One request and its answer, until the answer is out or the connection is gone, whichever comes first. Node does not
+ * say `close` on responses that were queued behind another one when their connection broke, so the connection is
+ * watched too.
+ */
+export class Visit {
+  /** `null` where the connection itself has been handed over. */
+  readonly response: ServerResponse | null;
+  #over = false;
+  #acts: Set<() => void> | null = null;
+
+  constructor(response: ServerResponse | null) {
+    this.response = response;
+  }
+
+  get isOver(): boolean {
+    return this.#over;
+  }
+
+  /** Calls `act` when it is over; at once if it is over already. Gives a way to take that back. */
+  whenOver(act: () => void): () => void {
+    if (this.#over) {
+      act();
+      return nothing;
+    }
+    const acts = (this.#acts ??= new Set());
+    acts.add(act);
+    return () => acts.delete(act);
+  }
+
+  end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    const acts = this.#acts;
+    this.#acts = null;
+    if (acts !== null) for (const act of acts) act();
+  }
+}
+
+function nothing(): void {}

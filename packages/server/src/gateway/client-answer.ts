@@ -1,0 +1,60 @@
+import type { ServerResponse } from 'node:http';
+import type { HttpAnswer } from 'onceward/http';
+import type { Visit } from '../api/visit.ts';
+
+/** Sends an answer that is there whole. `mark`: it is the first of its key. */
+export function sendWhole(response: ServerResponse, answer: HttpAnswer, mark: boolean): void {
+  if (response.destroyed) return;
+  const { status, headers, body } = answer;
+  const list = headers.filter((_, index, all) => {
+    const name = all[index - (index % 2)] ?? '';
+    return name.toLowerCase() !== 'content-length';
+  });
+  if (mark) list.push('idempotency-replayed', 'false');
+  if (status !== 204 && status !== 304) list.push('content-length', String(body.length));
+  response.writeHead(status, list);
+  response.end(body);
+}
+
+export interface AnswerHead {
+  readonly status: number;
+  readonly headers: readonly string[];
+  /** It is the first answer of its key. */
+  readonly mark: boolean;
+}
+
+/** An answer that goes out piece by piece, as fast as the client takes it. */
+export class OutgoingAnswer {
+  readonly #response: ServerResponse;
+  readonly #visit: Visit;
+  readonly #head: AnswerHead;
+
+  constructor(response: ServerResponse, visit: Visit, head: AnswerHead) {
+    this.#response = response;
+    this.#visit = visit;
+    this.#head = head;
+  }
+
+  /** Nobody is there any more to take it. */
+  get isOver(): boolean {
+    return this.#visit.isOver;
+  }
+
+  begin(): void {
+    const { status, headers, mark } = this.#head;
+    const marker = mark ? ['idempotency-replayed', 'false'] : [];
+    this.#response.writeHead(status, [...headers, ...marker]);
+    this.#response.flushHeaders();
+  }
+
+  async write(piece: Uint8Array): Promise<void> {
+    if (this.#visit.isOver || this.#response.write(piece)) return;
+    await new Promise<void>((resolve) => {
+      const forget = this.#visit.whenOver(resolve);
+      this.#response.once('drain', () => {
+        forget();
+        resolve();
+      });
+    });
+  }
+}
