@@ -1,7 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { exchangeRaw } from './raw-exchange.ts';
 import { type RunningGateway, startGateway } from './running-gateway.ts';
 import { temporaryFolder } from './running-program.ts';
 import { UpstreamServer } from './upstream-server.ts';
@@ -32,7 +31,7 @@ function send(method: string, target: string, headers: readonly string[] = []) {
   const lines = [`${method} ${target} HTTP/1.1`, 'Host: a', 'Connection: close', ...headers];
   if (method === 'POST') lines.push('Content-Length: 2');
   const body = method === 'POST' ? '{}' : '';
-  return exchangeRaw(gateway.url, [Buffer.from(`${lines.join('\r\n')}\r\n\r\n${body}`)]);
+  return gateway.ask(`${lines.join('\r\n')}\r\n\r\n${body}`);
 }
 
 describe('[H15] a target that is no plain path', () => {

@@ -142,3 +142,31 @@ describe('[H15] a body that comes too slowly', () => {
     socket.destroy();
   }, 60_000);
 });
+
+describe('[H15] rubbish behind a request', () => {
+  for (const path of ['/events', '/late?delay=500']) {
+    it(`never puts a second head into the answer of ${path}, or before it`, async () => {
+      const { socket, text } = await gateway.open();
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      if (path === '/events') {
+        for (let tries = 0; tries < 200 && !text().includes('data: 1'); tries += 1) await sleep(10);
+      }
+      socket.write('this is not HTTP\r\n\r\n');
+      await once(socket, 'close');
+      expect(text().match(/HTTP\/1\.1/g) ?? []).toHaveLength(path === '/events' ? 1 : 0);
+      await expectService();
+    });
+  }
+
+  it('or a tunnel that is asked for and reset does not end the gateway', async () => {
+    for (let round = 0; round < 20; round += 1) {
+      const { socket } = await gateway.open();
+      socket.write('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n');
+      if (round % 2 === 0) await sleep(5);
+      socket.write('GET / HTTP/1.1\r\n');
+      socket.resetAndDestroy();
+    }
+    await expectService();
+    expect(gateway.program.child.exitCode).toBeNull();
+  });
+});

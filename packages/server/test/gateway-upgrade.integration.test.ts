@@ -9,7 +9,6 @@ import {
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { exchangeRaw } from './raw-exchange.ts';
 import { type RunningGateway, startGateway } from './running-gateway.ts';
 import { UpstreamServer } from './upstream-server.ts';
 
@@ -60,8 +59,8 @@ describe('[H15] a request with Upgrade', () => {
   it('and the target // gets 400, and the gateway goes on', async () => {
     const running = fetch(`${gateway.url}/running?delay=300`);
     for (const target of ['//', '/\\', '///', '//[']) {
-      const bytes = Buffer.from(`GET ${target} HTTP/1.1\r\nHost: a\r\n${UPGRADE}\r\n`);
-      expect((await exchangeRaw(gateway.url, [bytes])).status).toBe(400);
+      const bytes = `GET ${target} HTTP/1.1\r\nHost: a\r\n${UPGRADE}\r\n`;
+      expect((await gateway.ask(bytes)).status).toBe(400);
     }
     expect((await running).status).toBe(201);
     expect(gateway.program.child.exitCode).toBeNull();
@@ -85,10 +84,8 @@ describe('[H15] a request with Upgrade', () => {
       `/\\127.0.0.1:${port}/secret`,
       `/@127.0.0.1:${port}/secret`,
     ]) {
-      const bytes = Buffer.from(
-        `GET ${target} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n${UPGRADE}\r\n`,
-      );
-      const { text } = await exchangeRaw(gateway.url, [bytes]);
+      const bytes = `GET ${target} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n${UPGRADE}\r\n`;
+      const { text } = await gateway.ask(bytes);
       expect(text).not.toContain('secret\r\n');
       expect(text).not.toMatch(/secret$/);
     }
@@ -108,15 +105,15 @@ describe('[H15] a request with Upgrade', () => {
         const path = `/${encodeURIComponent(whose)}-${body.length}`;
         const key = `Idempotency-Key: up-${whose.length}-${body.length}\r\n`;
         const head = `POST ${path} HTTP/1.1\r\n${offer}${framing}`;
-        const keyed = Buffer.from(`${head}${key}\r\n`);
-        const first = await exchangeRaw(gateway.url, [keyed, Buffer.from(body)]);
+        const keyed = `${head}${key}\r\n${body}`;
+        const first = await gateway.ask(keyed);
         expect(first.status).toBe(201);
         expect(upstream.last()).toMatchObject({ bytes: 7, url: path });
         expect(upstream.last().headers).not.toHaveProperty('upgrade');
         expect(upstream.last().headers).not.toHaveProperty('http2-settings');
-        const second = await exchangeRaw(gateway.url, [Buffer.concat([keyed, Buffer.from(body)])]);
+        const second = await gateway.ask(keyed);
         expect(second.text).toMatch(/idempotency-replayed: true/);
-        const bare = await exchangeRaw(gateway.url, [Buffer.from(`${head}\r\n${body}`)]);
+        const bare = await gateway.ask(`${head}\r\n${body}`);
         expect([bare.status, bare.text]).toEqual([400, expect.stringContaining('key-missing')]);
         expect(upstream.count(path)).toBe(1);
       });
@@ -174,7 +171,7 @@ describe('[H15] an upgraded connection', () => {
       ONCEWARD_UPGRADE_TIMEOUT_SECONDS: '0.3',
     });
     others.push(own);
-    const bytes = Buffer.from(`GET /ws HTTP/1.1\r\nHost: a\r\n${UPGRADE}\r\n`);
+    const bytes = `GET /ws HTTP/1.1\r\nHost: a\r\n${UPGRADE}\r\n`;
     const ask = async () => {
       const { socket, text } = await own.open();
       socket.write(bytes);

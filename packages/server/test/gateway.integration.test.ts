@@ -361,6 +361,19 @@ describe('[H15] a gateway', () => {
     expect(seen[0]?.headers).not.toHaveProperty('x-api-secret');
   });
 
+  it('[U3] takes its admin credential by flags, and opens the admin API to this machine alone', async () => {
+    const flags = ['--api-key', 'ak_by-flag', '--api-secret', 'sk_by-flag', '--host', '0.0.0.0'];
+    const gateway = await startGateway(['--upstream', upstreamUrl, ...flags]);
+    expect(gateway.url).toMatch(/^http:\/\/0\.0\.0\.0:/);
+    expect(gateway.admin).toMatch(/^http:\/\/127\.0\.0\.1:/);
+    const ask = (headers: Record<string, string>) =>
+      fetch(`${gateway.admin}/admin/idempotency/recent`, { headers });
+    expect((await ask({ 'x-api-key': 'ak_by-flag', 'x-api-secret': 'sk_by-flag' })).status).toBe(
+      200,
+    );
+    expect((await ask(ADMIN)).status).toBe(401);
+  });
+
   it('names the setting of its admin port when that is taken', async () => {
     const { port } = new URL(shared.url);
     const env = { PORT: '0', ONCEWARD_ADMIN_PORT: port, ONCEWARD_LOG_LEVEL: 'silent' };

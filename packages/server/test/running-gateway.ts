@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { CREDENTIAL, type Ended, RunningProgram, temporaryFolder } from './running-program.ts';
 
 export interface RunningGateway {
@@ -8,6 +9,8 @@ export interface RunningGateway {
   readonly admin: string;
   /** A connection of its own, with everything that came back on it so far. */
   open(): Promise<RawConnection>;
+  /** Sends bytes as they are and gives one answer of declared length, or what came before the connection ended. */
+  ask(bytes: string): Promise<{ readonly status: number; readonly text: string }>;
   stop(): Promise<Ended>;
 }
 
@@ -37,6 +40,7 @@ export async function startGateway(
     url,
     admin,
     open: () => openConnection(url),
+    ask: async (bytes) => ask(await openConnection(url), bytes),
     async stop() {
       const ended = await program.stop();
       folder.remove();
@@ -55,4 +59,20 @@ async function openConnection(url: string): Promise<RawConnection> {
   });
   await once(socket, 'connect');
   return { socket, text: () => text };
+}
+
+async function ask({ socket, text }: RawConnection, bytes: string) {
+  socket.write(bytes);
+  for (let tries = 0; tries < 1_000 && !socket.destroyed && !isWhole(text()); tries += 1) {
+    await sleep(20);
+  }
+  socket.destroy();
+  return { status: Number(/^HTTP\/1\.1 (\d{3})/.exec(text())?.[1]), text: text() };
+}
+
+function isWhole(text: string): boolean {
+  if (text.startsWith('HTTP/1.1 101')) return true;
+  const end = text.indexOf('\r\n\r\n');
+  const length = /^content-length: (\d+)\r$/im.exec(text.slice(0, end + 2))?.[1];
+  return end !== -1 && length !== undefined && text.length >= end + 4 + Number(length);
 }

@@ -27,6 +27,8 @@ export function refuseMalformed(server: Server, connections: OpenConnections): v
   });
   server.on('checkExpectation', refuseExpectation);
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
+    // Node no longer listens for its errors, and one that nobody hears ends the process.
+    socket.on('error', () => socket.destroy());
     writeRaw(socket, new Problem('invalid-request', 'this server opens no tunnels'));
   });
 }

@@ -74,7 +74,9 @@ describe('[H15] the budget for held bodies', () => {
     expect(budget.held).toBe(20);
     const granted = vi.fn();
     budget.open().growLater(5, granted);
-    vi.advanceTimersByTime(300);
+    vi.advanceTimersByTime(1_000);
+    expect(granted).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(250);
     expect(granted).toHaveBeenCalledOnce();
     expect(vi.getTimerCount()).toBe(0);
     vi.useRealTimers();

@@ -1,6 +1,7 @@
-/** While others wait, whoever holds room and has not moved for this long is asked to give it up. */
-const STALLED_MS = 1_000;
+/** While others wait, all shares are looked at so often. */
 const LOOK_EVERY_MS = 250;
+/** Whoever has not moved between so many looks is asked to give up its room. Looks, not time: we may be late too. */
+const STALLED_LOOKS = 4;
 
 interface Waiting {
   readonly share: Share;
@@ -87,10 +88,10 @@ export class BufferBudget {
   }
 
   #askStalled(): void {
-    const before = performance.now() - STALLED_MS;
     for (const share of this.#shares) {
       if (this.#line.length === 0) return;
-      if (share.movedAt <= before) share.giveUp?.();
+      share.looks += 1;
+      if (share.looks > STALLED_LOOKS) share.giveUp?.();
     }
   }
 }
@@ -100,9 +101,9 @@ export class Share {
   readonly #budget: BufferBudget;
   #held = 0;
   #open = true;
-  /** When the bytes it stands for last moved. */
-  movedAt = 0;
-  /** What to do when others wait and nothing has moved for a while. `null`: it cannot be given up now. */
+  /** For the budget: how often it was looked at since its bytes last moved. */
+  looks = 0;
+  /** What to do when others wait and nothing has moved for a while. `null`: that is not its owner's fault. */
   giveUp: (() => void) | null = null;
 
   constructor(budget: BufferBudget) {
@@ -140,9 +141,14 @@ export class Share {
     this.#budget.giveBack(this, rest, true);
   }
 
+  /** Its bytes have moved. */
+  touch(): void {
+    this.looks = 0;
+  }
+
   /** For the budget alone. */
   add(bytes: number): void {
     this.#held += bytes;
-    this.movedAt = performance.now();
+    this.looks = 0;
   }
 }

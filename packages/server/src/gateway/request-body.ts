@@ -83,7 +83,7 @@ class BodyReading {
 
   start(visit: Visit): void {
     const { share, minRate } = this.#rules;
-    if (share !== null) share.giveUp = () => this.#finish(SLOW);
+    if (share !== null) share.giveUp = this.#giveUp;
     if (minRate > 0) this.#pace = setTimeout(this.#checkPace, PACE_MS);
     this.#forget = visit.whenOver(this.#onClose);
     this.#request.on('close', this.#onClose).on('error', this.#onClose);
@@ -102,7 +102,7 @@ class BodyReading {
     }
     const { share } = this.#rules;
     if (share === null) return;
-    share.movedAt = performance.now();
+    share.touch();
     if (this.#length <= share.held) return;
     this.#request.pause();
     const step = Math.min(Math.max(this.#length, share.held + STEP_BYTES), this.#most);
@@ -115,6 +115,8 @@ class BodyReading {
     const bytes = held.length === 1 ? held[0]! : Buffer.concat(held, this.#length);
     this.#finish({ kind: 'whole', bytes });
   };
+
+  readonly #giveUp = (): void => this.#finish(SLOW);
 
   readonly #onClose = (): void => this.#finish(GONE);
 
@@ -136,9 +138,12 @@ class BodyReading {
       return;
     }
     this.#waiting = true;
+    share.giveUp = null;
     share.growLater(bytes, () => {
       this.#waiting = false;
-      if (!this.#ended) go();
+      if (this.#ended) return;
+      share.giveUp = this.#giveUp;
+      go();
     });
   }
 
