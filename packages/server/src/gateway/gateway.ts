@@ -38,6 +38,11 @@ export class Gateway {
       requestBudget: new BufferBudget(settings.bufferBytes / 2),
       answerBudget: new BufferBudget(settings.bufferBytes / 2),
     };
+    const { requestBudget, answerBudget } = this.#parts;
+    metrics.watchBuffers({
+      request: () => requestBudget.held,
+      response: () => answerBudget.held,
+    });
     this.#upgrades = new Upgrades(url, metrics, settings);
     this.server = createServer({ ...SERVER_OPTIONS, IncomingMessage: GatewayRequest });
     this.#connections = new OpenConnections(this.server);

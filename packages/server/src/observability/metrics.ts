@@ -10,6 +10,12 @@ const STATES = ['pending', 'committed', 'rejected', 'in_doubt'] as const;
 
 export type UpstreamFault = 'refused' | 'reset' | 'timeout';
 
+/** How many bytes of bodies are held, on either side. */
+export interface HeldBytes {
+  request(): number;
+  response(): number;
+}
+
 /** Everything that is counted. docs/reference/metrics.md explains each name, and a test compares the two. */
 export class Metrics {
   readonly registry = new Registry();
@@ -30,6 +36,7 @@ export class Metrics {
     'kind',
     ['refused', 'reset', 'timeout'],
   ]);
+  #heldBytes: HeldBytes = { request: () => 0, response: () => 0 };
   readonly #requests = this.#make.histogram(
     'http_request_seconds',
     'Requests by route and status.',
@@ -39,6 +46,16 @@ export class Metrics {
 
   constructor() {
     collectDefaultMetrics({ register: this.registry });
+    const help = 'Room that a gateway has given to bodies, in bytes.';
+    this.#make.gauge('buffer_bytes', help, ['side'], (self) => {
+      self.set({ side: 'request' }, this.#heldBytes.request());
+      self.set({ side: 'response' }, this.#heldBytes.response());
+    });
+  }
+
+  /** Without a gateway there are no buffers, and the gauge stays at nought. */
+  watchBuffers(held: HeldBytes): void {
+    this.#heldBytes = held;
   }
 
   /** Adds what is asked for only when it is scraped. */
