@@ -7,7 +7,9 @@ import type { Api } from './zod-schemas.ts';
 export function refuseProperly(app: Api, log: Logger): void {
   app.setErrorHandler((error, request, reply) => {
     const problem = toProblem(error);
-    if (problem.status >= 500) log.error({ err: error, route: request.routeOptions.url }, 'failed');
+    if (problem.status >= 500 && !isDeparture(error, request)) {
+      log.error({ err: error, route: request.routeOptions.url }, 'failed');
+    }
     return sendProblem(reply, problem);
   });
   app.setNotFoundHandler((request, reply) => {
@@ -15,6 +17,12 @@ export function refuseProperly(app: Api, log: Logger): void {
     const detail = `nothing answers ${request.method} ${path}; see /docs/ for what does`;
     return sendProblem(reply, new Problem('not-found', detail));
   });
+}
+
+/** A stream whose reader has left ends early. That is nobody's fault. */
+function isDeparture(error: unknown, request: FastifyRequest): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'ERR_STREAM_PREMATURE_CLOSE' && request.raw.socket.destroyed;
 }
 
 export function sendProblem(
