@@ -58,12 +58,17 @@ export class RawClient {
   }
 
   leave(manner: Manner): void {
+    const socket = this.#socket;
+    // A reset cannot overtake a goodbye: Node would keep the handle, and spin on it.
+    const canReset = !socket.connecting && !socket.writableEnded && socket.writableLength === 0;
     if (manner === 'end') {
-      this.#socket.resume();
-      this.#socket.destroySoon();
+      socket.resume();
+      socket.destroySoon();
+    } else if (manner === 'reset' && canReset) {
+      socket.resetAndDestroy();
+    } else {
+      socket.destroy();
     }
-    if (manner === 'reset') this.#socket.resetAndDestroy();
-    if (manner === 'destroy') this.#socket.destroy();
   }
 
   /** Waits for so many whole answers, and gives up when the connection ends or the time is over. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { percentile, runRounds, TARGETS } from './run-rounds.ts';
+import { describeFailure, percentile, runRounds, TARGETS } from './run-rounds.ts';
 
 const SEED = 20_264;
 
@@ -12,11 +12,12 @@ describe.each([
     const { failures, probesMs, memory } = await runRounds({
       make: TARGETS[name],
       seed: SEED,
-      rounds: 120,
-      restartEvery: 30,
+      rounds: 150,
+      restartEvery: 50,
       maxFailures: 1,
     });
-    expect(failures).toEqual([]);
+    const command = `npm run rough -- --target ${name} --seed ${SEED} --restart-every 50`;
+    expect(failures.map((failure) => describeFailure(failure, command))).toEqual([]);
     expect(memory).toBeNull();
     expect(percentile(probesMs, 0.99)).toBeLessThan(3_000);
   }, 600_000);

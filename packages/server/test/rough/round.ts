@@ -45,6 +45,8 @@ export interface RoundReport {
 
 /** A fresh request is to be served within a second; a machine shared with others gets three. */
 const PROBE_MS = 3_000;
+/** When all visits have begun. */
+const AMID_MS = 40;
 const SOCKETS_EVERY = 10;
 
 const KINDS: readonly [
@@ -138,7 +140,7 @@ export class Round {
       await visit.go(scene);
     });
     if (ending === 'goes on') {
-      await sleep(20);
+      await sleep(AMID_MS);
       await this.#probe('keyed', 'while others are rough');
     } else {
       all.push(this.#stop(scene, ending));

@@ -32,7 +32,8 @@ export function drips({ random, host, key }: Draw): Visit {
 
 /** Uploads that begin and do not go on. All other traffic must. */
 export function stalls({ random, host, key, maxBytes }: Draw): Visit {
-  const count = 1 + random.below(random.chance(0.25) ? 40 : 6);
+  const fillsBuffers = random.chance(0.25);
+  const count = fillsBuffers ? 33 + random.below(12) : 1 + random.below(6);
   const framing = random.pick(['declared', 'chunked'] as const);
   const waits = random.chance(0.5);
   const manner = random.pick(MANNERS);
