@@ -1,16 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Random } from '../random.ts';
 import { malformed, oversizes, upgrades } from './odd-visits.ts';
-import { type Operation, plainly, spell } from './operation.ts';
+import { type Operation, plainly } from './operation.ts';
 import { untilQuiet } from './quiet.ts';
-import { ask, RawClient } from './raw-client.ts';
+import { ask } from './raw-client.ts';
 import { drips, expectsLeave, halfCloses, stalls, unread } from './slow-visits.ts';
 import type { Target } from './target.ts';
 import { Told } from './told.ts';
 import {
   type Draw,
   duplicates,
-  hearAll,
   leaves,
   PATIENCE_MS,
   pipelines,
@@ -19,6 +18,7 @@ import {
   stays,
   type Visit,
 } from './visit.ts';
+import { PROBE_MS, sendWitnesses } from './witnesses.ts';
 
 /** How a round ends for the program: it goes on, it is asked to stop in the middle, or it is killed there. */
 export type Ending = 'goes on' | 'drain' | 'kill';
@@ -43,8 +43,6 @@ export interface RoundReport {
   readonly rssBytes: number;
 }
 
-/** A fresh request is to be served within a second; a machine shared with others gets three. */
-const PROBE_MS = 3_000;
 /** When all visits have begun. */
 const AMID_MS = 40;
 const SOCKETS_EVERY = 10;
@@ -157,48 +155,15 @@ export class Round {
       this.#stopping = true;
       await this.#target.kill();
     } else {
-      const heard = await this.#witnesses(scene);
+      const heard = await sendWitnesses(this.#target, scene, this.#options.name);
       this.#stopping = true;
       for (const fault of await this.#target.drain()) this.#told.complain(fault);
       await heard();
     }
     for (const fault of this.#target.faultsInLog()) this.#told.complain(fault);
-    await this.#target.start();
-  }
-
-  /** Clients whose requests are under way when the signal comes. They must be answered. */
-  async #witnesses(scene: Scene): Promise<() => Promise<void>> {
-    const ways = ['declared', 'chunked', 'expect'] as const;
-    const random = new Random(this.#options.seed);
-    const sent = ways.map((way) => {
-      const operation = this.#target.witness(this.#options.name());
-      this.#told.asked(operation);
-      const more = way === 'expect' ? ([['Expect', '100-continue']] as const) : [];
-      const framing = way === 'chunked' ? 'chunked' : 'declared';
-      const { head, body } = spell(operation, scene.host, random, { framing, more });
-      const client = new RawClient(scene.url);
-      client.write(head);
-      client.write(body);
-      return { way, operation, client };
+    await this.#target.start().catch((error: unknown) => {
+      this.#told.complain(`it does not start again on the same data: ${error}`);
     });
-    const operations = sent.map(({ operation }) => operation);
-    const deadline = performance.now() + PROBE_MS;
-    while (!(await this.#target.hasBegun(operations))) {
-      if (performance.now() > deadline) {
-        this.#told.complain(`three keyed requests had not begun after ${PROBE_MS} ms`);
-        break;
-      }
-      await sleep(5);
-    }
-    return async () => {
-      for (const { way, operation, client } of sent) {
-        await hearAll(client, [operation], scene);
-        client.leave('end');
-        if (this.#told.answers.get(operation)?.length === 0) {
-          this.#told.complain(`a request (${way}) that was under way was cut off by the drain`);
-        }
-      }
-    };
   }
 
   /** Everything that must hold now. Gives the memory that the program takes, if it is still there. */
