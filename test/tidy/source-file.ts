@@ -33,7 +33,15 @@ export interface Import {
   readonly at: number;
 }
 
-const NOT_OURS = new Set(['node_modules', 'dist', 'coverage', '.git', '.data', '.snippets']);
+const NOT_OURS = new Set([
+  'node_modules',
+  'dist',
+  'coverage',
+  '.git',
+  '.data',
+  '.snippets',
+  '.packed',
+]);
 const TEXT_FILE = /\.(ts|tsx|mjs|js|json|md|sql|lua|proto|sh|yml|yaml|css|html)$/;
 const CODE_FILE = /\.(ts|tsx|mjs)$/;
 

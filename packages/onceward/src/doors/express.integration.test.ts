@@ -1,4 +1,5 @@
 import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
 import express, { type Response } from 'express';
 import type { DoorAnswer } from '../testing/door-app.ts';
 import { listenOn } from '../testing/door-listening.ts';
@@ -29,24 +30,31 @@ function reply(response: Response, answer: DoorAnswer): void {
   }
 }
 
-doorSuite({
-  name: 'express',
-  async listen({ options, authorize, routes }) {
-    const app = express();
-    app.set('env', 'test');
-    app.use((request, response, next) => {
-      if (authorize(request.get('authorization'))) next();
-      else response.status(401).end();
-    });
-    app.use(express.json({ verify: keepRawBody, strict: false }));
-    app.use(idempotency({ ...options, scopeFrom: (request) => request.get('x-user') ?? '' }));
-    for (const { method, path, respond } of routes) {
-      const verb = method.toLowerCase() as 'get' | 'post' | 'put' | 'patch';
-      app[verb](path, async (request, response) => {
-        const { body, idempotency } = request;
-        reply(response, await respond({ body, idempotency }));
+const express4 = createRequire(import.meta.url)('express4') as typeof express;
+
+for (const [name, framework] of Object.entries({ express, 'express 4': express4 })) {
+  doorSuite({
+    name,
+    async listen({ options, authorize, routes }) {
+      const app = framework();
+      app.set('env', 'test');
+      app.use((request, response, next) => {
+        if (authorize(request.get('authorization'))) next();
+        else response.status(401).end();
       });
-    }
-    return listenOn(createServer(app));
-  },
-});
+      app.use(framework.json({ verify: keepRawBody, strict: false }));
+      app.use(idempotency({ ...options, scopeFrom: (request) => request.get('x-user') ?? '' }));
+      for (const { method, path, respond } of routes) {
+        const verb = method.toLowerCase() as 'get' | 'post' | 'put' | 'patch';
+        app[verb](path, (request, response, next) => {
+          const { body, idempotency } = request;
+          // Express 4 does not look at what a handler returns.
+          respond({ body, idempotency })
+            .then((answer) => reply(response, answer))
+            .catch(next);
+        });
+      }
+      return listenOn(createServer(app));
+    },
+  });
+}

@@ -80,7 +80,7 @@ function attach(request: FastifyRequest, context: IdempotencyContext): void {
 const plugin: FastifyPluginCallback<HttpOptions<FastifyRequest>> = Object.assign(idempotency, {
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'onceward',
-  [Symbol.for('plugin-meta')]: { name: 'onceward', fastify: '5.x' },
+  [Symbol.for('plugin-meta')]: { name: 'onceward', fastify: '>=4.10 <6' },
 });
 
 export { plugin as idempotency };

@@ -103,7 +103,10 @@ export class KoaExchange implements Exchange {
           ctx.body = Buffer.from(outgoing.answer.body);
           return;
         }
-        ctx.body = Readable.from(outgoing.body, { objectMode: false });
+        const readable = Readable.from(outgoing.body, { objectMode: false });
+        // Koa 2 leaves a response open whose stream has broken off.
+        readable.once('error', () => ctx.res.destroy());
+        ctx.body = readable;
         if (declared !== undefined) ctx.set('content-length', String(declared));
         this.#return();
       },

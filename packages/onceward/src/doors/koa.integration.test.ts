@@ -1,4 +1,5 @@
 import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
 import { text } from 'node:stream/consumers';
 import Koa, { type Context } from 'koa';
 import type { DoorAnswer } from '../testing/door-app.ts';
@@ -32,29 +33,33 @@ function reply(ctx: Context, answer: DoorAnswer): void {
   }
 }
 
-doorSuite({
-  name: 'koa',
-  async listen({ options, authorize, routes }) {
-    const app = new Koa();
-    app.silent = true;
-    app.use(async (ctx, next) => {
-      if (authorize(ctx.get('authorization'))) return next();
-      ctx.status = 401;
-      ctx.body = '';
-    });
-    app.use(idempotency({ ...options, scopeFrom: (ctx) => ctx.get('x-user') }));
-    app.use(async (ctx) => {
-      const route = routes.find((one) => one.method === ctx.method && one.path === ctx.path);
-      if (route === undefined) return;
-      const sent = await text(ctx.req);
-      const body: unknown = sent === '' ? undefined : JSON.parse(sent);
-      reply(ctx, await route.respond({ body, idempotency: ctx.idempotency }));
-    });
-    const listener = app.callback();
-    return listenOn(
-      createServer((request, response) => {
-        void listener(request, response);
-      }),
-    );
-  },
-});
+const Koa2 = createRequire(import.meta.url)('koa2') as typeof Koa;
+
+for (const [name, Framework] of Object.entries({ koa: Koa, 'koa 2': Koa2 })) {
+  doorSuite({
+    name,
+    async listen({ options, authorize, routes }) {
+      const app = new Framework();
+      app.silent = true;
+      app.use(async (ctx, next) => {
+        if (authorize(ctx.get('authorization'))) return next();
+        ctx.status = 401;
+        ctx.body = '';
+      });
+      app.use(idempotency({ ...options, scopeFrom: (ctx) => ctx.get('x-user') }));
+      app.use(async (ctx) => {
+        const route = routes.find((one) => one.method === ctx.method && one.path === ctx.path);
+        if (route === undefined) return;
+        const sent = await text(ctx.req);
+        const body: unknown = sent === '' ? undefined : JSON.parse(sent);
+        reply(ctx, await route.respond({ body, idempotency: ctx.idempotency }));
+      });
+      const listener = app.callback();
+      return listenOn(
+        createServer((request, response) => {
+          void listener(request, response);
+        }),
+      );
+    },
+  });
+}

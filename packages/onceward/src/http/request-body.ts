@@ -172,7 +172,12 @@ export function bodyOf(
 ): RequestBody | Promise<RequestBody> {
   const { rawBody, body } = parsed;
   if (typeof rawBody === 'string' || rawBody instanceof Uint8Array) return within(rawBody, limit);
-  if (message.readableDidRead || body !== undefined) return within(spell(body), limit);
+  if (message.readableDidRead || body !== undefined) {
+    const spelled = spell(body);
+    // The parsers of Express 4 and of Koa leave an empty object where nothing was sent.
+    if (spelled === '{}' && !hasBody(message)) return NO_BYTES;
+    return within(spelled, limit);
+  }
   return new BodyTap(message, limit).whole();
 }
 

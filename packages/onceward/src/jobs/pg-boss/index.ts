@@ -1,8 +1,10 @@
+import { OncewardError } from '../../engine/errors.ts';
 import type { QueuedJob, QueuedJobView, TransactionalQueue } from '../job-type.ts';
 import type { JobState } from '../jobs-port.ts';
 
 /** The part of pg-boss that is used here; versions 10 to 12 fit. */
 export interface Boss {
+  createQueue(name: string): Promise<unknown>;
   send(name: string, data: object, options: BossSendOptions): Promise<string | null>;
   getJobById(name: string, id: string): Promise<BossJob | null>;
   cancel(name: string, id: string): Promise<unknown>;
@@ -63,6 +65,13 @@ const STATES: Readonly<Record<string, JobState>> = {
 /** Jobs of pg-boss, written in the commit that makes their submission known: both are there, or neither. */
 export function pgBossQueue(options: PgBossQueueOptions): TransactionalQueue<BossClient> {
   const { boss, queue, pool, retryLimit } = options;
+  // Version 9 has queues without making them, and finds a job by its id alone.
+  if (typeof boss.createQueue !== 'function') {
+    throw new OncewardError(
+      'ONCE_INVALID_CONFIG',
+      'boss has no createQueue, so it is of pg-boss 9 or older; install pg-boss 10, 11 or 12',
+    );
+  }
   const send = async (job: QueuedJob, db?: BossDb) => {
     const { tenant, derivedKey } = job;
     const data = { tenant, derivedKey, payload: JSON.parse(job.payload) as unknown };

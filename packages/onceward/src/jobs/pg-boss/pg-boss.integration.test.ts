@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import pg from 'pg';
 import PgBoss from 'pg-boss';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -65,6 +66,14 @@ async function countJobs(): Promise<number> {
 }
 
 describe('jobs on pg-boss', () => {
+  it('[J8] are refused at once where pg-boss is too old, with the versions that fit', () => {
+    const PgBoss9 = createRequire(import.meta.url)('pg-boss9') as typeof PgBoss;
+    const old = new PgBoss9({ connectionString: server.url });
+    expect(() => pgBossQueue({ boss: old, queue: 'mail', pool })).toThrow(
+      'install pg-boss 10, 11 or 12',
+    );
+  });
+
   it('[J8] are run by its workers, and show their state, attempts and result', async () => {
     const manager = startManager();
     const asked = submission({ to: 'someone' });

@@ -12,7 +12,7 @@ export interface NodeRedisClient {
   destroy(): void;
 }
 
-/** The slice of `ioredis` 5 or later that the store needs. */
+/** The slice of `ioredis` 4 or later that the store needs. */
 export interface IoRedisClient {
   readonly status: string;
   duplicate(overrides?: object): IoRedisClient;
@@ -102,8 +102,10 @@ export async function connectionPattern(
 ): Promise<ConnectionPattern> {
   if ('masters' in client) return patternOfNodeCluster(client, connectTimeoutMs);
   if ('nodes' in client) return patternOfIoCluster(client, connectTimeoutMs);
-  if (typeof client.duplicate !== 'function') {
-    throw invalidConfig('client is none of @redis/client or ioredis');
+  if (typeof client.duplicate !== 'function' || !('callBuffer' in client || 'destroy' in client)) {
+    throw invalidConfig(
+      'client is none of @redis/client or redis, version 5 or later, or ioredis, version 4 or later',
+    );
   }
   return { nodes: null, openTo: opener(client, connectTimeoutMs) };
 }

@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import { createClient } from '@redis/client';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, it } from 'vitest';
@@ -65,10 +66,15 @@ const nodeRedis = (port: number) => ({ client: createClient(atUrl(port)) });
 const ioRedis = (port: number) => ({
   client: new Redis(port, '127.0.0.1', { lazyConnect: true }),
 });
+const Redis4 = createRequire(import.meta.url)('ioredis4') as typeof Redis;
+const ioRedis4 = (port: number) => ({
+  client: new Redis4(port, '127.0.0.1', { lazyConnect: true }),
+});
 
 suiteOn('redis at a URL', () => server, atUrl);
 suiteOn('redis through @redis/client', () => server, nodeRedis);
 suiteOn('redis through ioredis', () => server, ioRedis);
+suiteOn('redis through ioredis 4', () => server, ioRedis4);
 suiteOn('redis in cluster mode, at a URL', () => cluster, atUrl);
 suiteOn('redis in cluster mode', () => cluster, nodeRedis);
 

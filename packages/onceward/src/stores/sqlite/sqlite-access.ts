@@ -1,10 +1,17 @@
+import { isAbsolute, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { StoreError } from '../../engine/errors.ts';
 import type { DurationMs } from '../../engine/units.ts';
 import type { SqliteDatabase } from './sqlite-driver.ts';
 import { type DurabilityProof, SqliteBusy, type SqliteCalls, SqliteFile } from './sqlite-file.ts';
-import type { WorkerRequest, WorkerResponse, WorkerStart } from './worker-messages.ts';
+import { threadProgram } from './thread-program.ts';
+import type {
+  ThreadOptions,
+  WorkerRequest,
+  WorkerResponse,
+  WorkerStart,
+} from './worker-messages.ts';
 
 /** The way to the database: in a thread of its own, or on the caller's connection. */
 export interface SqliteAccess {
@@ -55,11 +62,13 @@ interface Waiting {
 }
 
 /** In a thread of its own, which opens the file itself. */
-export async function openInThread(start: WorkerStart): Promise<SqliteAccess> {
-  const worker = new Worker(...threadOf(start));
+export async function openInThread(options: ThreadOptions): Promise<SqliteAccess> {
+  const workerData: WorkerStart = { ...options, driverHomes: driverHomes() };
+  const worker = new Worker(threadProgram(), { eval: true, workerData });
   const waiting = new Map<number, Waiting>();
   let lastId = 0;
   let ended = false;
+  let closing: Promise<void> | null = null;
 
   const ask = <T>(id: number, send: () => void): Promise<T> => {
     if (ended) return Promise.reject(gone('the store is closed', 'no'));
@@ -89,31 +98,38 @@ export async function openInThread(start: WorkerStart): Promise<SqliteAccess> {
     await worker.terminate();
     throw error;
   });
+  const call = <T>(verb: WorkerRequest['verb'], ...parameters: unknown[]): Promise<T> => {
+    const id = ++lastId;
+    return ask(id, () => worker.postMessage({ id, verb, parameters } satisfies WorkerRequest));
+  };
+  // Ended from here once the file is closed: not every runtime lets a thread end itself.
+  const closeThread = async () => {
+    if (ended) return;
+    try {
+      await call<void>('close');
+    } finally {
+      worker.ref();
+      await worker.terminate();
+    }
+  };
   return {
     proof,
-    call: (verb, ...parameters) => {
-      const id = ++lastId;
-      return ask(id, () => worker.postMessage({ id, verb, parameters } satisfies WorkerRequest));
-    },
-    async close() {
-      if (ended) return;
-      const exited = new Promise((resolve) => worker.once('exit', resolve));
-      worker.ref();
-      worker.postMessage('close');
-      await exited;
-    },
+    call: (verb, ...parameters) =>
+      closing === null
+        ? call(verb, ...parameters)
+        : Promise.reject(gone('the store is closed', 'no')),
+    close: () => (closing ??= closeThread()),
   };
 }
 
-/** Run from source, a thread has to be taught TypeScript before it can load its file. */
-function threadOf(start: WorkerStart): ConstructorParameters<typeof Worker> {
-  if (!import.meta.url.endsWith('.ts')) {
-    return [new URL('./sqlite-worker.js', import.meta.url), { workerData: start }];
-  }
-  const loader = import.meta.resolve('tsx/esm/api');
-  const file = new URL('./sqlite-worker.ts', import.meta.url).href;
-  const code = `import('${loader}').then(({ register }) => (register(), import('${file}')))`;
-  return [code, { workerData: start, eval: true }];
+/** A driver is looked for beside this library; where that was bundled, beside the program or in its folder. */
+function driverHomes(): string[] {
+  const homes = [import.meta.url, process.argv[1], join(process.cwd(), 'package.json')];
+  return homes.filter((home): home is string => home !== undefined && isFile(home));
+}
+
+function isFile(home: string): boolean {
+  return home.startsWith('file:') || isAbsolute(home);
 }
 
 function fromThread(error: NonNullable<WorkerResponse['error']>): StoreError {

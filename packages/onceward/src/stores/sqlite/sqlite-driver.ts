@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import { StoreError } from '../../engine/errors.ts';
 
 /** The slice that `node:sqlite`, `better-sqlite3` and `libsql` have in common. */
@@ -29,15 +30,16 @@ export type SqliteDriver = (typeof DRIVERS)[number];
 type Constructor = new (path: string) => SqliteDatabase;
 
 /** Opens the file with the driver that was named, or with the first that can be loaded. */
-export async function openDatabase(
+export function openDatabase(
   path: string,
   driver: SqliteDriver | undefined,
-): Promise<SqliteDatabase> {
+  homes: readonly string[],
+): SqliteDatabase {
   const failures: string[] = [];
   for (const name of driver === undefined ? DRIVERS : [driver]) {
     let Database: Constructor;
     try {
-      Database = await loadDriver(name);
+      Database = loadDriver(name, homes);
     } catch (error) {
       failures.push(`${name}: ${(error as Error).message.split('\n')[0]}`);
       continue;
@@ -51,9 +53,23 @@ export async function openDatabase(
   );
 }
 
-async function loadDriver(name: SqliteDriver): Promise<Constructor> {
-  const loaded = (await import(name)) as { DatabaseSync?: Constructor; default?: Constructor };
-  const Database = loaded.DatabaseSync ?? loaded.default;
-  if (Database === undefined) throw new Error('it exports no database');
+function loadDriver(name: SqliteDriver, homes: readonly string[]): Constructor {
+  const loaded = requireFrom(name, homes) as Constructor & { DatabaseSync?: Constructor };
+  const Database = loaded.DatabaseSync ?? loaded;
+  if (typeof Database !== 'function') throw new Error('it exports no database');
   return Database;
+}
+
+/** The first of the homes that has it decides, also when what it has cannot be loaded. */
+function requireFrom(name: string, homes: readonly string[]): unknown {
+  let told: unknown;
+  for (const home of homes) {
+    try {
+      return createRequire(home)(name);
+    } catch (error) {
+      told = error;
+      if ((error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') break;
+    }
+  }
+  throw told;
 }

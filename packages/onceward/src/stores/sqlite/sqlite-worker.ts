@@ -43,19 +43,15 @@ function describe(error: unknown): NonNullable<WorkerResponse['error']> {
 }
 
 function call(file: SqliteFile, { verb, parameters }: WorkerRequest): unknown {
+  if (verb === 'close') return file.close();
   const calls = file as unknown as Record<keyof SqliteCalls, (...args: unknown[]) => unknown>;
   return patiently(() => calls[verb](...parameters));
 }
 
 try {
-  const database = await openDatabase(start.path, start.driver);
+  const database = openDatabase(start.path, start.driver, start.driverHomes);
   const file = patiently(() => new SqliteFile(database, true));
-  parentPort?.on('message', (request: WorkerRequest | 'close') => {
-    if (request === 'close') {
-      file.close();
-      parentPort?.close();
-      return;
-    }
+  parentPort?.on('message', (request: WorkerRequest) => {
     try {
       reply({ id: request.id, result: call(file, request) });
     } catch (error) {

@@ -3,16 +3,21 @@ import type { DurationMs } from '../../engine/units.ts';
 import type { SqliteDriver } from './sqlite-driver.ts';
 import type { SqliteCalls } from './sqlite-file.ts';
 
-export interface WorkerStart {
+export interface ThreadOptions {
   readonly path: string;
   readonly driver: SqliteDriver | undefined;
   /** How long to try while another process writes. */
   readonly timeoutMs: DurationMs;
 }
 
+export interface WorkerStart extends ThreadOptions {
+  /** Files, by path or URL, from which a driver that is not Node's own is looked for, one after the other. */
+  readonly driverHomes: readonly string[];
+}
+
 export interface WorkerRequest {
   readonly id: number;
-  readonly verb: keyof SqliteCalls;
+  readonly verb: keyof SqliteCalls | 'close';
   readonly parameters: readonly unknown[];
 }
 

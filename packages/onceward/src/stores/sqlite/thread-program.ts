@@ -1,0 +1,10 @@
+/**
+ * What the thread of the database runs, as text, because a file would have to be found again: a bundler moves the
+ * code that looks for it and leaves the file behind. Run from source, the thread has to be taught TypeScript first.
+ * The build writes the whole program in place of this function (scripts/thread-program.mjs).
+ */
+export function threadProgram(): string {
+  const loader = import.meta.resolve('tsx/esm/api');
+  const file = new URL('./sqlite-worker.ts', import.meta.url).href;
+  return `import('${loader}').then(({ register }) => (register(), import('${file}')))`;
+}
