@@ -24,6 +24,10 @@ export interface ExportTarget extends Target {
   readonly require?: Target;
 }
 
+function nameOf(folder: string): string {
+  return folder === 'onceward' ? folder : `@onceward/${folder}`;
+}
+
 export async function manifestOf(folder: string): Promise<Manifest> {
   return JSON.parse(await readFile(join(ROOT, 'packages', folder, 'package.json'), 'utf8'));
 }
@@ -44,12 +48,16 @@ export class PackedPackages {
       await cp(join(ROOT, path), join(workspace, path), { recursive: true });
     }
     await symlink(join(ROOT, 'node_modules'), join(workspace, 'node_modules'));
+    // Nearer than the workspace's own: the copies find each other, and what was built of them.
+    const siblings = join(workspace, 'packages/node_modules');
+    await mkdir(join(siblings, '@onceward'), { recursive: true });
     for (const folder of folders) {
       const copy = packed.folder(folder);
       await cp(join(ROOT, 'packages', folder), copy, {
         recursive: true,
         filter: (path) => !NOT_SOURCES.test(path),
       });
+      await symlink(copy, join(siblings, nameOf(folder)));
       await run('npm', ['run', '--silent', 'build'], copy);
       await run('npm', ['pack', '--silent', '--pack-destination', workspace], copy);
     }
@@ -81,11 +89,7 @@ export class PackedPackages {
     this.#projects.push(project);
     await writeFile(join(project, 'package.json'), '{ "name": "stranger", "private": true }\n');
     for (const folder of ours) {
-      const home = join(
-        project,
-        'node_modules',
-        folder === 'onceward' ? folder : `@onceward/${folder}`,
-      );
+      const home = join(project, 'node_modules', nameOf(folder));
       await mkdir(home, { recursive: true });
       await run('tar', ['-xzf', this.tarball(folder), '--strip-components=1', '-C', home]);
     }
