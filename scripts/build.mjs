@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { ROOT, runChild } from './child.mjs';
 import { ensureInstalled } from './install.mjs';
 
-const NOT_SOURCES = new Set(['node_modules', 'dist', 'test']);
+const NOT_SOURCES = new Set(['node_modules', 'dist', 'test', '.packed']);
 
 export async function buildPackages({ force = false } = {}) {
   const stamps = new Map();

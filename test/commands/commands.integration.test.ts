@@ -13,7 +13,7 @@ let clone: string;
 
 beforeAll(async () => {
   clone = await mkdtemp(join(tmpdir(), 'onceward-clone-'));
-  const notInAClone = new Set(['node_modules', 'dist', '.git', '.data', '.snippets']);
+  const notInAClone = new Set(['node_modules', 'dist', '.git', '.data', '.snippets', '.packed']);
   await cp(ROOT, clone, {
     recursive: true,
     filter: (path) => !notInAClone.has(path.split(sep).at(-1) ?? ''),
