@@ -1,10 +1,11 @@
 import type { FastifyInstance, FastifyPluginCallback, FastifyRequest } from 'fastify';
 import {
+  // Plugins give Fastify's module a name of their own for `RouteOptions`, and there it would be taken for theirs.
+  type RouteOptions as DoorRouteOptions,
   HttpGuard,
   type HttpOptions,
   type IdempotencyContext,
   nodeKeyLines,
-  type RouteOptions,
 } from '../http/index.ts';
 import { FastifyExchange } from './fastify-exchange.ts';
 
@@ -20,7 +21,7 @@ declare module 'fastify' {
   }
   interface FastifyContextConfig {
     /** What this route does differently; `false` leaves it alone. */
-    idempotency?: RouteOptions<FastifyRequest> | boolean;
+    idempotency?: DoorRouteOptions<FastifyRequest> | boolean;
   }
 }
 

@@ -70,7 +70,7 @@ export class KoaExchange implements Exchange {
   #captureBody(isMarked: boolean): void {
     const ctx = this.#ctx;
     const body: unknown = ctx.body;
-    const isPastKoa = ctx.respond === false || this.#node.isHeaded;
+    const isPastKoa = ctx.respond === false || this.#node.hasBegun;
     if (isPastKoa || body === null || body === undefined) {
       this.#return();
       return;

@@ -4,6 +4,7 @@ import {
   HttpGuard,
   type HttpOptions,
   type IdempotencyContext,
+  isWatched,
   nodeKeyLines,
   type ParsedBody,
   pathOf,
@@ -38,7 +39,8 @@ export function idempotency(options: HttpOptions<ParameterizedContext>): Middlew
       keyLines: nodeKeyLines(ctx.req),
       attach,
     });
-    if (admission === null) return next();
+    // Behind another door the first one counts: this one would wait for it.
+    if (admission === null || isWatched(ctx.res)) return next();
     if (admission.refusal !== null) return setAnswer(ctx, admission.refusal);
     const body = await bodyOf(ctx.req, ctx.request as ParsedBody, guard.settings.maxBodyBytes);
     if (body === 'gone') return;

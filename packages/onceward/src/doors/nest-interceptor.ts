@@ -13,7 +13,9 @@ import {
   type HttpAnswer,
   HttpGuard,
   type HttpOptions,
+  hasLeft,
   type IdempotencyContext,
+  isWatched,
   NodeExchange,
   nodeKeyLines,
   pathOf,
@@ -73,9 +75,11 @@ export class IdempotencyInterceptor<Request extends NestRequest> implements Nest
     const http = context.switchToHttp();
     const request = http.getRequest<Request>();
     const admission = guard.admit(factsOf(request));
-    if (admission === null) return next.handle();
+    const response = http.getResponse<ServerResponse | FastifyLikeReply>();
+    // Behind another door the first one counts: this one would wait for it.
+    if (admission === null || isWatched(rawResponseOf(response))) return next.handle();
     return new Promise((resolve, reject) => {
-      serve(guard, admission, http.getResponse(), next, resolve).catch(reject);
+      serve(guard, admission, response, next, resolve).catch(reject);
     });
   }
 
@@ -102,7 +106,7 @@ async function serve<Request extends NestRequest>(
   resolve: Resolve,
 ): Promise<void> {
   if (admission.refusal !== null) {
-    resolve(answerPast(response, admission.refusal));
+    answerPast(response, admission.refusal, resolve);
     return;
   }
   const { request } = admission.facts;
@@ -111,14 +115,14 @@ async function serve<Request extends NestRequest>(
     resolve(of(undefined));
     return;
   }
-  const raw = 'raw' in response ? response.raw : response;
+  const raw = rawResponseOf(response);
   if (body === 'too_large') skipRest(rawOf(request), raw);
   const exchange = new NodeExchange(raw, guard.settings, (context) => {
     resolve(next.handle().pipe(catchError((error) => letGo(error, context))));
   });
   try {
     const instead = await guard.protect(admission, body, exchange);
-    if (instead !== null && !exchange.hasRun) resolve(answerPast(response, instead));
+    if (instead !== null && !exchange.hasRun) answerPast(response, instead, resolve);
     else exchange.finish(instead);
   } catch (error) {
     if (!exchange.hasRun) throw error;
@@ -132,28 +136,49 @@ function letGo(error: unknown, context: IdempotencyContext | null): never {
   throw error;
 }
 
+/** What Nest, and the interceptors around this one, may call on a response once the handler has returned. */
+const SILENCED = [
+  'setHeader',
+  'appendHeader',
+  'removeHeader',
+  'writeHead',
+  'write',
+  'end',
+  'flushHeaders',
+] as const;
+
 /**
  * Sends an answer past Nest, byte for byte as it was, whatever the interceptors around this one do to results. Nest
- * goes on as if the handler had returned nothing, and what it then writes has nowhere to go.
+ * goes on as if the handler had returned nothing, and what it then writes has nowhere to go. It does so when the
+ * answer is out: middleware that saves a session or compresses needs the methods of the response until then.
  */
 function answerPast(
   response: ServerResponse | FastifyLikeReply,
   answer: HttpAnswer,
-): Observable<undefined> {
-  let raw: ServerResponse;
+  resolve: Resolve,
+): void {
+  const raw = rawResponseOf(response);
   if ('raw' in response) {
-    raw = response.raw;
     for (const [name, value] of Object.entries(response.getHeaders())) raw.setHeader(name, value);
     response.hijack();
     response.send = () => response;
-  } else {
-    raw = response;
   }
+  const goOn = () => {
+    for (const name of SILENCED) {
+      Object.defineProperty(raw, name, { configurable: true, value: () => raw });
+    }
+    resolve(of(undefined));
+  };
+  if (hasLeft(raw)) {
+    goOn();
+    return;
+  }
+  raw.once('finish', goOn).once('close', goOn);
   sendAnswer(raw, answer);
-  for (const name of ['setHeader', 'writeHead', 'write', 'end', 'flushHeaders'] as const) {
-    Object.defineProperty(raw, name, { configurable: true, value: () => raw });
-  }
-  return of(undefined);
+}
+
+function rawResponseOf(response: ServerResponse | FastifyLikeReply): ServerResponse {
+  return 'raw' in response ? response.raw : response;
 }
 
 function factsOf<Request extends NestRequest>(request: Request) {

@@ -12,7 +12,8 @@ import {
 
 export type { HttpOptions, IdempotencyContext } from '../http/index.ts';
 
-declare module 'node:http' {
+// By the name that others add to it under: TypeScript takes `node:http` for a module of its own then.
+declare module 'http' {
   interface IncomingMessage {
     /** Set for a protected handler, and on a replay for whoever looks on. */
     idempotency?: IdempotencyContext | undefined;

@@ -28,5 +28,6 @@ export {
   type RequestFacts,
   webKeyLines,
 } from './request-facts.ts';
+export { isWatched } from './response-watch.ts';
 export { serveNode } from './serve-node.ts';
 export { toResponse, WebExchange, webBody, webTarget } from './web-exchange.ts';

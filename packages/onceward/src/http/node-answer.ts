@@ -10,19 +10,28 @@ export function hasLeft(response: ServerResponse): boolean {
   return destroyed || stream?.destroyed === true;
 }
 
-/** Sends an answer on Node's response, over whatever headers the framework has set before. */
+/**
+ * Sends an answer on Node's response, over whatever headers the framework has set before. It goes the way that
+ * answers of frameworks go, one `end` that writes the head as well, which is the way that neighbours know best.
+ */
 export function sendAnswer(response: ServerResponse, answer: HttpAnswer): void {
   if (hasLeft(response) || response.headersSent) return;
   const { status, headers, body } = answer;
-  const list = isBodiless(status) ? headers : headers.concat('content-length', String(body.length));
-  if (response.getHeaderNames().length === 0) {
-    response.writeHead(status, list as string[]);
-  } else {
-    // Given a list over headers that are set already, Node 20 keeps only the last of repeated lines.
-    applyHeaders(response, list);
-    response.writeHead(status);
-  }
+  response.statusCode = status;
+  applyHeaders(response, headers);
+  if (!isBodiless(status)) response.setHeader('content-length', body.length);
   response.end(body.length === 0 ? undefined : body);
+}
+
+/** The bytes of a chunk; anything else is refused as Node refuses it. */
+export function bytesOf(chunk: unknown, encoding: BufferEncoding | undefined): Buffer {
+  if (typeof chunk === 'string') return Buffer.from(chunk, encoding);
+  if (Buffer.isBuffer(chunk)) return chunk;
+  if (chunk instanceof Uint8Array) {
+    return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  }
+  const error = new TypeError('a chunk of an answer must be a string, a Buffer or a Uint8Array');
+  throw Object.assign(error, { code: 'ERR_INVALID_ARG_TYPE' });
 }
 
 /** The headers that a handler has set, as a list. */
@@ -64,4 +73,5 @@ const OF_THE_BODY = [
 
 export function forgetBody(response: ServerResponse): void {
   for (const name of OF_THE_BODY) response.removeHeader(name);
+  if (Object.hasOwn(response, 'statusMessage')) response.statusMessage = '';
 }

@@ -1,41 +1,62 @@
 import type { ServerResponse } from 'node:http';
 import { type Captured, type HttpAnswer, NO_BYTES } from './answer.ts';
 import type { Exchange } from './exchange.ts';
+import type { HeaderList } from './header-list.ts';
 import type { IdempotencyContext } from './idempotency-context.ts';
-import { applyHeaders, forgetBody, hasLeft, headersOf, sendAnswer } from './node-answer.ts';
+import {
+  applyHeaders,
+  bytesOf,
+  forgetBody,
+  hasLeft,
+  headersOf,
+  sendAnswer,
+} from './node-answer.ts';
 import type { HttpSettings } from './options.ts';
-import { type Methods, type ResponseWatcher, watchResponse } from './response-watch.ts';
+import {
+  type Done,
+  isHeadWrapped,
+  type Methods,
+  methodsOf,
+  type ResponseWatcher,
+  takeAll,
+  takeHead,
+  watchResponse,
+} from './response-watch.ts';
 
 type Rules = Pick<HttpSettings<never>, 'maxKeptBytes' | 'streams' | 'abandonAfterMs'>;
-type Done = (error?: Error | null) => void;
 
 /**
  * A handler that answers on Node's own response, watched at `writeHead`, `write` and `end`: whatever the framework
  * above does, its bytes come through there.
  *
+ *   idle      the handler has not been started
  *   holding   nothing has gone out; the answer may yet be kept whole
  *   passing   the body goes out as it comes: too large, or a stream
  *   copying   the same, with a copy made, where streams are kept
  *   ended     the handler is done; the last bytes wait for the record
  *   over      nothing is watched any more
  *
- * The methods stay in place when it is over, since others may have wrapped them in the meantime.
+ * What was mounted before us lies below: it sees an answer when it goes out, an original or a replay alike. What was
+ * mounted after us lies above: what it makes of an answer is what is kept.
  */
 export class NodeExchange implements Exchange, ResponseWatcher {
   readonly #response: ServerResponse;
   readonly #rules: Rules;
   readonly #begin: (context: IdempotencyContext | null) => void;
   #state: 'idle' | 'holding' | 'passing' | 'copying' | 'ended' | 'over' = 'idle';
-  /** The methods as they were found: Node's own, or those of a middleware before this one. */
   #below: Methods | null = null;
   #chunks: Buffer[] = [];
   #length = 0;
   #status = 0;
+  /** Of an answer that is copied. */
+  #headers: HeaderList | null = null;
   #why: 'too_large' | 'stream' = 'stream';
   #last: Buffer | null = null;
   #lastDone: Done | undefined;
-  /** The head can no longer be changed, though it may not have been sent. */
-  #headed = false;
+  /** Those above have written the head. */
+  #isBegun = false;
+  /** Nothing has been given to those below. */
+  #isHeld = false;
   #marked = false;
   #report: (captured: Captured) => void = ignore;
 
@@ -55,9 +76,11 @@ export class NodeExchange implements Exchange, ResponseWatcher {
   }
 
   run(context: IdempotencyContext | null): Promise<Captured> {
-    this.#below = watchResponse(this.#response, this);
+    this.#below = methodsOf(this.#response);
     this.#state = 'holding';
+    this.#isHeld = true;
     this.#marked = context !== null;
+    watchResponse(this.#response, this);
     return new Promise((resolve) => {
       this.#report = resolve;
       this.#begin(context);
@@ -67,27 +90,37 @@ export class NodeExchange implements Exchange, ResponseWatcher {
   /** Lets the handler's last bytes go, or sends `instead`, unless something has gone out already. */
   finish(instead: HttpAnswer | null): void {
     const response = this.#response;
-    const below = this.#below;
     this.stopWatching();
+    if (this.hasRun) takeAll(response);
     if (instead !== null && !response.headersSent) {
-      if (below !== null) forgetBody(response);
+      if (this.hasRun) forgetBody(response);
       sendAnswer(response, instead);
-    } else {
-      if (this.#status !== 0) response.statusCode = this.#status;
-      this.#mark();
-      below?.end.call(response, this.#last, undefined as never, this.#lastDone);
+      return;
     }
+    // Someone below may have answered in the meantime: a time limit of its own, for one.
+    if (this.#below === null || response.writableEnded) return;
+    if (this.#status !== 0) response.statusCode = this.#status;
+    this.#mark();
+    this.#below.end.call(response, this.#last, undefined as never, this.#lastDone);
   }
 
   /** The answer will be found elsewhere: from here on the response is as it was. */
   stopWatching(): void {
     this.#state = 'over';
-    this.#headed = false;
+    this.#isHeld = false;
+  }
+
+  get below(): Methods {
+    return this.#below!;
   }
 
   /** The handler has answered, and the answer stands, whatever is done to the response until it goes out. */
   get isSealed(): boolean {
-    return this.#state === 'ended';
+    return this.#isHeld && this.#state === 'ended';
+  }
+
+  get isHeaded(): boolean {
+    return this.#isHeld && this.#isBegun;
   }
 
   /** The handler has been started. */
@@ -96,40 +129,39 @@ export class NodeExchange implements Exchange, ResponseWatcher {
   }
 
   /** The handler has begun to answer on the response itself. */
-  get isHeaded(): boolean {
-    return this.#headed;
+  get hasBegun(): boolean {
+    return this.#isBegun;
   }
 
   writeHead(status: number, rest: readonly unknown[]): void {
-    if (this.#state !== 'holding' && this.#state !== 'ended') {
-      (this.#below!.writeHead as (...all: unknown[]) => unknown).call(
-        this.#response,
-        status,
-        ...rest,
-      );
+    if (!this.#isHeld) {
+      const { writeHead } = this.below;
+      (writeHead as (...all: unknown[]) => unknown).call(this.#response, status, ...rest);
     } else if (this.#state === 'holding') {
       const [first, second] = rest;
       if (typeof first === 'string') this.#response.statusMessage = first;
       this.#response.statusCode = status;
       applyHeaders(this.#response, typeof first === 'string' ? second : (first ?? second));
-      this.#headed = true;
+      this.#isBegun = true;
     }
   }
 
   write(chunk: unknown, encoding: BufferEncoding | undefined, done: Done | undefined): boolean {
-    if (this.#state === 'ended') return false;
-    const below = this.#below!;
-    if (!isBytes(chunk) || (this.#state !== 'holding' && this.#state !== 'copying')) {
-      return below.write.call(this.#response, chunk, encoding as BufferEncoding, done);
+    if (this.#state === 'over' || this.#state === 'passing') {
+      return this.below.write.call(this.#response, chunk, encoding as BufferEncoding, done);
+    }
+    if (this.#state === 'ended') {
+      if (done !== undefined) process.nextTick(done, new Error('write after end'));
+      return false;
     }
     // A copy: the caller may use its buffer again as soon as `done` is called.
-    const bytes = Buffer.from(chunk as string, encoding);
+    const bytes = typeof chunk === 'string' ? bytesOf(chunk, encoding) : copyOf(chunk);
     this.#chunks.push(bytes);
     this.#length += bytes.length;
     const isTooLong = this.#length > this.#rules.maxKeptBytes;
     if (this.#state === 'copying') {
       if (isTooLong) this.#pass('too_large');
-      return below.write.call(this.#response, bytes, undefined as never, done);
+      return this.below.write.call(this.#response, bytes, undefined as never, done);
     }
     if (done !== undefined) process.nextTick(done);
     if (this.#chunks.length === 1) this.#judge();
@@ -138,14 +170,17 @@ export class NodeExchange implements Exchange, ResponseWatcher {
   }
 
   end(chunk: unknown, encoding: BufferEncoding | undefined, done: Done | undefined): void {
-    if (this.#state === 'ended') return;
-    if (this.#state === 'over') {
-      this.#below!.end.call(this.#response, chunk, encoding as BufferEncoding, done);
+    if (this.#state === 'ended') {
+      if (done !== undefined) this.#response.once('finish', done);
       return;
     }
-    const last = isBytes(chunk) ? toBuffer(chunk, encoding) : null;
+    if (this.#state === 'over') {
+      this.below.end.call(this.#response, chunk, encoding as BufferEncoding, done);
+      return;
+    }
+    const last = chunk ? bytesOf(chunk, encoding) : null;
     this.#length += last?.length ?? 0;
-    this.#headed = true;
+    this.#beginHead();
     this.#lastDone = done;
     this.#last = last;
     if (this.#length > this.#rules.maxKeptBytes) this.#pass('too_large');
@@ -159,14 +194,14 @@ export class NodeExchange implements Exchange, ResponseWatcher {
     }
     const body = this.#join(last);
     if (before === 'holding') this.#last = body;
-    const headers = headersOf(this.#response);
+    const headers = this.#headers ?? headersOf(this.#response);
     this.#report({ kind: 'whole', status, headers, body: body ?? NO_BYTES });
   }
 
   flushHeaders(): void {
     if (this.#state === 'ended') return;
     if (this.#state === 'holding') this.#pass('stream');
-    this.#below!.flushHeaders.call(this.#response);
+    this.below.flushHeaders.call(this.#response);
   }
 
   /** The handler gives its answer up. */
@@ -176,7 +211,7 @@ export class NodeExchange implements Exchange, ResponseWatcher {
       this.#state = 'ended';
       this.#report({ kind: 'broken', status });
     }
-    this.#below!.destroy.call(this.#response, error);
+    this.below.destroy.call(this.#response, error);
   }
 
   /** The connection is gone. The effect goes on; only an answer that was on its way has come to its end. */
@@ -202,7 +237,7 @@ export class NodeExchange implements Exchange, ResponseWatcher {
    * this turn of the event loop is whole, and one that does not is a stream.
    */
   #judge(): void {
-    this.#headed = true;
+    this.#beginHead();
     const limit = this.#rules.maxKeptBytes;
     const declared = Number(this.#response.getHeader('content-length') ?? Number.NaN);
     if (declared > limit || this.#length > limit) this.#pass('too_large');
@@ -210,18 +245,28 @@ export class NodeExchange implements Exchange, ResponseWatcher {
     else setImmediate(passIfOpen, this);
   }
 
+  /** Node writes the head at the first bytes; those above add to it then, and what they add belongs to the answer. */
+  #beginHead(): void {
+    if (this.#isBegun) return;
+    const response = this.#response;
+    if (isHeadWrapped(response)) response.writeHead(response.statusCode);
+    this.#isBegun = true;
+  }
+
   #pass(why: 'too_large' | 'stream'): void {
-    const wasHolding = this.#state === 'holding';
+    this.#beginHead();
     const copying = why === 'stream' && this.#rules.streams === 'keep';
     if (this.#state !== 'passing') this.#why = why;
-    this.#headed = false;
     this.#state = copying ? 'copying' : 'passing';
     const held = this.#chunks;
     if (!copying) this.#chunks = [];
-    if (wasHolding) this.#mark();
-    this.#headed = true;
-    if (!wasHolding) return;
-    for (const chunk of held) this.#below!.write.call(this.#response, chunk, undefined as never);
+    if (!this.#isHeld) return;
+    // What those below add to the head is not the handler's.
+    if (copying) this.#headers = headersOf(this.#response);
+    this.#isHeld = false;
+    takeHead(this.#response);
+    this.#mark();
+    for (const chunk of held) this.below.write.call(this.#response, chunk, undefined as never);
   }
 
   /** As late as can be: error handlers drop the headers that were set before them. */
@@ -241,15 +286,8 @@ function passIfOpen(exchange: NodeExchange): void {
   exchange.passIfOpen();
 }
 
-function isBytes(chunk: unknown): chunk is string | Uint8Array {
-  return typeof chunk === 'string' || chunk instanceof Uint8Array;
-}
-
-function toBuffer(chunk: string | Uint8Array, encoding: BufferEncoding | undefined): Buffer {
-  if (typeof chunk === 'string') return Buffer.from(chunk, encoding);
-  return Buffer.isBuffer(chunk)
-    ? chunk
-    : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+function copyOf(chunk: unknown): Buffer {
+  return Buffer.from(bytesOf(chunk, undefined));
 }
 
 function ignore(): void {}
