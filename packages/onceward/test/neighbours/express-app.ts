@@ -54,13 +54,14 @@ const answers: Record<Kind, RequestHandler> = {
 export function expressStart(
   before: () => readonly RequestHandler[],
   behind: () => readonly RequestHandler[],
+  streams: 'keep' | 'pass' = 'keep',
 ): Start {
   return async (hasDoor): Promise<App> => {
     const app = express();
     app.set('env', 'test');
     const runs = new Runs();
     for (const one of before()) app.use(one);
-    if (hasDoor) app.use(idempotency(doorOptions()));
+    if (hasDoor) app.use(idempotency({ ...doorOptions(), streams }));
     for (const one of behind()) app.use(one);
     for (const [kind, answer] of Object.entries(answers)) {
       app.all(`/${kind}`, (request, response, next) => {

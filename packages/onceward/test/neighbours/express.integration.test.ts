@@ -56,6 +56,18 @@ it('[H14] all of them together are well, before the Express door, behind it, and
   }
 });
 
+it('[H5] what is no stream is kept without being told so, with all of them before the door', async () => {
+  const start = expressStart(
+    () => mounted(without('cookie-session')),
+    () => [],
+    'pass',
+  );
+  await proveBeside(
+    start,
+    KINDS.filter((kind) => kind !== 'stream'),
+  );
+});
+
 it('[H14] any of them in any order and on either side of the Express door are well', async () => {
   await fc.assert(
     fc.asyncProperty(
