@@ -9,7 +9,7 @@ export class Visit {
   /** `null` where the connection itself has been handed over. */
   readonly response: ServerResponse | null;
   #over = false;
-  #acts: Set<() => void> | null = null;
+  #acts: (() => void)[] | null = null;
 
   constructor(response: ServerResponse | null) {
     this.response = response;
@@ -19,15 +19,17 @@ export class Visit {
     return this.#over;
   }
 
-  /** Calls `act` when it is over; at once if it is over already. Gives a way to take that back. */
-  whenOver(act: () => void): () => void {
-    if (this.#over) {
-      act();
-      return nothing;
-    }
-    const acts = (this.#acts ??= new Set());
-    acts.add(act);
-    return () => acts.delete(act);
+  /** Calls `act` when it is over; at once if it is over already. */
+  whenOver(act: () => void): void {
+    if (this.#over) act();
+    else if (this.#acts === null) this.#acts = [act];
+    else this.#acts.push(act);
+  }
+
+  /** Takes that back. */
+  forget(act: () => void): void {
+    const place = this.#acts?.indexOf(act) ?? -1;
+    if (place !== -1) this.#acts?.splice(place, 1);
   }
 
   end(): void {
@@ -38,5 +40,3 @@ export class Visit {
     if (acts !== null) for (const act of acts) act();
   }
 }
-
-function nothing(): void {}

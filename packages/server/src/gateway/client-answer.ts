@@ -50,11 +50,13 @@ export class OutgoingAnswer {
   async write(piece: Uint8Array): Promise<void> {
     if (this.#visit.isOver || this.#response.write(piece)) return;
     await new Promise<void>((resolve) => {
-      const forget = this.#visit.whenOver(resolve);
-      this.#response.once('drain', () => {
-        forget();
+      const done = () => {
+        this.#visit.forget(done);
+        this.#response.off('drain', done);
         resolve();
-      });
+      };
+      this.#response.on('drain', done);
+      this.#visit.whenOver(done);
     });
   }
 }

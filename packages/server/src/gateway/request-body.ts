@@ -48,7 +48,7 @@ export function readBody(
   }
   if (visit.isOver || request.destroyed) return Promise.resolve(GONE);
   return new Promise((resolve) => {
-    new BodyReading(request, rules, declared ?? rules.limit, resolve).start(visit);
+    new BodyReading(request, visit, rules, declared ?? rules.limit, resolve).start();
   });
 }
 
@@ -58,6 +58,7 @@ export function readBody(
  */
 class BodyReading {
   readonly #request: IncomingMessage;
+  readonly #visit: Visit;
   readonly #rules: ReadingRules;
   readonly #most: number;
   readonly #resolve: (body: ReadBody) => void;
@@ -67,25 +68,26 @@ class BodyReading {
   #ended = false;
   #pace: NodeJS.Timeout | undefined;
   #lengthBefore = 0;
-  #forget: () => void = nothing;
 
   constructor(
     request: IncomingMessage,
+    visit: Visit,
     rules: ReadingRules,
     most: number,
     resolve: (body: ReadBody) => void,
   ) {
     this.#request = request;
+    this.#visit = visit;
     this.#rules = rules;
     this.#most = most;
     this.#resolve = resolve;
   }
 
-  start(visit: Visit): void {
+  start(): void {
     const { share, minRate } = this.#rules;
     if (share !== null) share.giveUp = this.#giveUp;
     if (minRate > 0) this.#pace = setTimeout(this.#checkPace, PACE_MS);
-    this.#forget = visit.whenOver(this.#onClose);
+    this.#visit.whenOver(this.#onClose);
     this.#request.on('close', this.#onClose).on('error', this.#onClose);
     this.#makeRoom(Math.min(this.#most, STEP_BYTES), () => {
       this.#request.on('data', this.#onData).on('end', this.#onEnd);
@@ -153,7 +155,7 @@ class BodyReading {
     const { share } = this.#rules;
     if (share !== null) share.giveUp = null;
     clearTimeout(this.#pace);
-    this.#forget();
+    this.#visit.forget(this.#onClose);
     // Any of these left behind would keep what was read for as long as the connection lasts.
     const request = this.#request.off('data', this.#onData).off('end', this.#onEnd);
     request.off('close', this.#onClose).off('error', this.#onClose).on('error', nothing);
