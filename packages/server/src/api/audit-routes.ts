@@ -15,6 +15,10 @@ const credentialRefusals = { '4xx': inBothForms, '5xx': inBothForms };
 const auditQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(10_000).default(100),
 });
+const auditAnswer = z.object({
+  lines: z.array(z.unknown()),
+  damaged: z.int().describe('Lines among those looked at that cannot be read any more.'),
+});
 const tenant = z.string().regex(/^[\w.-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ . -');
 const createBody = z.strictObject({
   role: z.enum(ROLES).default('client'),
@@ -46,10 +50,10 @@ export function auditRoutes(api: Api, program: Program): void {
         tags: ['admin'],
         summary: 'What was changed by hand, by whom and why; the newest first',
         querystring: auditQuery,
-        response: { 200: z.object({ lines: z.array(z.unknown()) }), ...refusals },
+        response: { 200: auditAnswer, ...refusals },
       },
     },
-    async ({ query }) => ({ lines: await audit.latest(query.limit) }),
+    ({ query }) => audit.latest(query.limit),
   );
 
   api.get(
@@ -86,6 +90,11 @@ export function auditRoutes(api: Api, program: Program): void {
       const { role, tenant } = request.body;
       if (tenant !== undefined && role !== 'client') {
         throw new Problem('invalid-request', 'tenant: only a client belongs to a tenant');
+      }
+      const limit = credentials.limitReached;
+      if (limit !== null) {
+        const detail = `${limit} credentials are kept, and no more may be; revoke some first`;
+        throw new Problem('limit-reached', detail);
       }
       const by = principalOf(request).apiKey;
       const made = await credentials.create(role, tenant ?? null);

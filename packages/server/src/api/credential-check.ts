@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Principal, Role } from '../credentials/credential.ts';
-import type { CredentialStore } from '../credentials/credential-store.ts';
+import type { CredentialStore, Verification } from '../credentials/credential-store.ts';
 import { Problem } from './problem.ts';
 
 declare module 'fastify' {
@@ -34,21 +34,22 @@ export function roleCheck(credentials: CredentialStore, roles: readonly Role[]) 
       return new Problem('unauthorized', 'send a credential in X-Api-Key and X-Api-Secret');
     }
     if (apiKey.length > LONGEST || apiSecret.length > LONGEST) return admit(request, null, roles);
-    const recalled = credentials.recall(apiKey, apiSecret);
+    const { socket } = request;
+    const recalled = credentials.recall(apiKey, apiSecret, socket);
     if (recalled !== null) return admit(request, recalled, roles);
     return credentials
-      .verify(apiKey, apiSecret)
+      .verify(apiKey, apiSecret, socket)
       .then((principal) => admit(request, principal, roles));
   };
 }
 
 function admit(
   request: FastifyRequest,
-  principal: Principal | null | 'busy',
+  principal: Verification,
   roles: readonly Role[],
 ): Problem | undefined {
   if (principal === 'busy') {
-    const detail = 'too many credentials are being checked; try again';
+    const detail = 'too many wrong credentials came from this address; try again in a moment';
     return new Problem('busy', detail, { retryAfterSeconds: 1 });
   }
   if (principal === null) {

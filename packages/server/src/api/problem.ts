@@ -11,6 +11,7 @@ const KINDS = {
   'fence-lost': { status: 409, title: 'Another attempt has taken over' },
   'outcome-unknown': { status: 409, title: 'Whether the operation happened is not known' },
   'wrong-state': { status: 409, title: 'The record is not in the state this needs' },
+  'limit-reached': { status: 409, title: 'No more of these are kept' },
   changed: { status: 409, title: 'The record changed in the meantime' },
   'body-too-large': { status: 413, title: 'The body is too large' },
   'uri-too-long': { status: 414, title: 'The address is too long' },

@@ -13,6 +13,11 @@ export type TrailLine =
       readonly by: string;
     };
 
+export interface LatestLines {
+  readonly lines: TrailLine[];
+  readonly damaged: number;
+}
+
 interface Waiting {
   readonly text: string;
   resolve(): void;
@@ -21,6 +26,8 @@ interface Waiting {
 
 const FILE = 'audit.jsonl';
 const CHUNK = 65_536;
+/** Scope, key, reason and a name, each at its limit and escaped, stay below this. */
+const LONGEST_LINE = 1_048_576;
 
 /** The file is set aside under a dated name when it has grown to this, and a new one begun. Nothing is deleted. */
 const ROTATE_AT = 64 * 1_048_576;
@@ -58,9 +65,16 @@ export class AuditTrail {
     });
   }
 
-  /** The newest lines first. */
-  async latest(limit: number): Promise<TrailLine[]> {
+  /** The newest lines first. Those that cannot be read are counted, and left where they are. */
+  async latest(limit: number): Promise<LatestLines> {
     const lines: TrailLine[] = [];
+    let damaged = 0;
+    const take = (bytes: Buffer) => {
+      if (bytes.length === 0 || lines.length >= limit) return;
+      const line = readLine(bytes);
+      if (line === null) damaged += 1;
+      else lines.push(line);
+    };
     let end = this.#size;
     let rest = Buffer.alloc(0);
     while (end > 0 && lines.length < limit) {
@@ -68,14 +82,17 @@ export class AuditTrail {
       const chunk = Buffer.alloc(length);
       await this.#file.read(chunk, 0, length, end - length);
       end -= length;
-      const text = Buffer.concat([chunk, rest]);
-      // What stands before the first line break may have begun in the chunk before.
-      const cut = end === 0 ? 0 : text.indexOf(10) + 1;
-      rest = text.subarray(0, cut);
-      const found = text.subarray(cut).toString('utf8').split('\n');
-      for (const line of found.reverse()) if (line !== '') lines.push(JSON.parse(line));
+      let text = Buffer.concat([chunk, rest]);
+      for (let cut = text.lastIndexOf(10); cut !== -1; cut = text.lastIndexOf(10)) {
+        take(text.subarray(cut + 1));
+        text = text.subarray(0, cut);
+      }
+      // What stands before the first line break may have begun in the chunk before. No line of ours is so long that
+      // it need be gathered further.
+      rest = text.length > LONGEST_LINE ? text.subarray(0, LONGEST_LINE) : text;
     }
-    return lines.slice(0, limit);
+    take(rest);
+    return { lines, damaged };
   }
 
   async close(): Promise<void> {
@@ -115,6 +132,18 @@ export class AuditTrail {
     await this.#file.close();
     this.#file = file;
     this.#size = 0;
+  }
+}
+
+const UTF8 = new TextDecoder('utf-8', { fatal: true });
+
+/** `null`: these bytes are not what was written. */
+function readLine(bytes: Buffer): TrailLine | null {
+  try {
+    const line = JSON.parse(UTF8.decode(bytes)) as TrailLine | null;
+    return typeof line?.at === 'number' && typeof line.action === 'string' ? line : null;
+  } catch {
+    return null;
   }
 }
 

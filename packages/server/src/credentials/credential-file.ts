@@ -4,9 +4,10 @@ import { OncewardError } from 'onceward';
 import { z } from 'zod';
 import { type StoredCredential, storedCredential } from './credential.ts';
 
+/** Version 1 knew the slow hash alone. There is no limit to what is read: one would keep the server from starting. */
 const content = z.strictObject({
-  version: z.literal(1),
-  credentials: z.array(storedCredential).max(10_000),
+  version: z.union([z.literal(1), z.literal(2)]),
+  credentials: z.array(storedCredential),
 });
 
 export async function readCredentialFile(path: string): Promise<StoredCredential[]> {
@@ -35,7 +36,7 @@ export async function writeCredentialFile(
   const next = `${path}.new`;
   const file = await open(next, 'w', 0o600);
   try {
-    await file.writeFile(`${JSON.stringify({ version: 1, credentials }, null, 2)}\n`);
+    await file.writeFile(`${JSON.stringify({ version: 2, credentials }, null, 2)}\n`);
     await file.sync();
   } finally {
     await file.close();

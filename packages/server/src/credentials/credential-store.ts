@@ -1,5 +1,6 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import {
+  MINTED_SECRET,
   mintSecret,
   type Principal,
   type Role,
@@ -7,7 +8,15 @@ import {
   type StoredCredential,
 } from './credential.ts';
 import { readCredentialFile, writeCredentialFile } from './credential-file.ts';
-import { hashSecret, matchesHash } from './secret-hash.ts';
+import { GuessLimit, type Source } from './guess-limit.ts';
+import { HashLane } from './hash-lane.ts';
+import {
+  hashSecret,
+  matchesQuickly,
+  matchesSlowly,
+  NOBODY,
+  type SecretHash,
+} from './secret-hash.ts';
 
 export interface CredentialStoreOptions {
   /** `null` keeps the credentials in memory alone. */
@@ -22,13 +31,21 @@ interface Proof {
   readonly principal: Principal;
 }
 
-/** Guesses at secrets that may be checked at once. Each takes a thread of the four that also write files. */
-const CHECKS_AT_ONCE = 2;
-const CHECKS_WAITING = 30;
+/** The file is written whole with every change. */
+const KEPT_AT_MOST = 10_000;
+/** Addresses from which the configured secret has come, right. */
+const TRUSTED_AT_MOST = 1_000;
+
+/** `'busy'`: too many wrong ones came from there, or too many are being checked. */
+export type Verification = Principal | null | 'busy';
 
 /**
  * The credentials and who bears them. A secret that was found right is remembered as a keyed digest, under a key that
- * dies with the process, so that the slow hash is paid once and not for every request.
+ * dies with the process.
+ *
+ * Whatever is wrong takes the same time, so that time does not tell which keys exist: a known key with a wrong secret,
+ * an unknown key, the key of the settings. While any credential still has the slow hash of the first version, each
+ * of them pays for one.
  */
 export class CredentialStore {
   readonly #path: string | null;
@@ -36,9 +53,16 @@ export class CredentialStore {
   /** One entry a credential at most, and none for a guess that was wrong. */
   readonly #proven = new Map<string, Proof>();
   readonly #digestKey = randomBytes(32).toString('hex');
+  readonly #nobody = randomBytes(32);
+  readonly #guesses = new GuessLimit();
+  /** Strangers have a lane of their own: however many come, they do not hold up those who are known. */
+  readonly #known = new HashLane();
+  readonly #strangers = new HashLane();
+  readonly #checking = new Map<string, Promise<boolean | 'busy'>>();
+  readonly #trusted = new Set<string>();
   #configuredKey: string | null = null;
-  #checking = 0;
-  readonly #waiting: (() => void)[] = [];
+  /** Credentials that still have the slow hash. */
+  #slow = 0;
   #write: Promise<void> = Promise.resolve();
 
   private constructor(path: string | null) {
@@ -52,6 +76,7 @@ export class CredentialStore {
     const store = new CredentialStore(options.path);
     const kept = options.path === null ? [] : await readCredentialFile(options.path);
     for (const credential of kept) store.#kept.set(credential.api_key, credential);
+    store.#countSlow();
     if (options.configured !== null) {
       store.#configure(options.configured);
       return { store, made: null };
@@ -60,15 +85,22 @@ export class CredentialStore {
     return { store, made: await store.create('admin', null) };
   }
 
-  list(): Omit<StoredCredential, 'salt' | 'hash'>[] {
-    return [...this.#kept.values()].map(({ salt: _salt, hash: _hash, ...shown }) => shown);
+  list(): Omit<StoredCredential, keyof SecretHash>[] {
+    return [...this.#kept.values()].map(
+      ({ salt: _salt, hash: _hash, kind: _kind, ...shown }) => shown,
+    );
+  }
+
+  /** How many may be kept, if no more may. */
+  get limitReached(): number | null {
+    return this.#kept.size >= KEPT_AT_MOST ? KEPT_AT_MOST : null;
   }
 
   /** A client that is given no tenant gets one of its own: only then can it not meet another's operations. */
   async create(role: Role, givenTenant: string | null): Promise<Secret> {
     const secret = mintSecret();
     const tenant = role === 'client' ? (givenTenant ?? secret.apiKey) : null;
-    const hashed = await hashSecret(secret.apiSecret);
+    const hashed = hashSecret(secret.apiSecret);
     const api_key = secret.apiKey;
     const created_at = new Date().toISOString();
     this.#kept.set(api_key, { api_key, role, tenant, ...hashed, created_at });
@@ -80,6 +112,7 @@ export class CredentialStore {
   async revoke(apiKey: string): Promise<boolean> {
     if (!this.#kept.delete(apiKey)) return false;
     if (apiKey !== this.#configuredKey) this.#proven.delete(apiKey);
+    this.#countSlow();
     await this.#save();
     return true;
   }
@@ -93,54 +126,89 @@ export class CredentialStore {
    * Who bears a credential that was found right before and has not been revoked since; `null` means that `verify` must
    * tell. For the way of every request: nothing here waits.
    */
-  recall(apiKey: string, apiSecret: string): Principal | null {
+  recall(apiKey: string, apiSecret: string, source: Source): Principal | null {
     const proof = this.#proven.get(apiKey);
-    if (proof === undefined || !timingSafeEqual(this.#digest(apiSecret), proof.digest)) return null;
-    return proof.principal;
+    const isRight = timingSafeEqual(this.#digest(apiSecret), proof?.digest ?? this.#nobody);
+    if (proof === undefined || !isRight) return null;
+    return apiKey !== this.#configuredKey || this.#trusts(source, apiKey) ? proof.principal : null;
   }
 
-  /** `null`: no such credential, or another secret. `'busy'`: too many are being checked to check one more. */
-  async verify(apiKey: string, apiSecret: string): Promise<Principal | null | 'busy'> {
-    const recalled = this.recall(apiKey, apiSecret);
-    // The secret of the settings needs no slow hash: nothing of it is kept on disk that could be guessed at.
-    if (recalled !== null || apiKey === this.#configuredKey) return recalled;
-    const credential = this.#kept.get(apiKey);
-    if (!(await this.#startCheck())) return 'busy';
-    let right: boolean;
-    try {
-      // An unknown key takes as long as a wrong secret, so that the time does not tell which keys exist.
-      right = await matchesHash(apiSecret, credential ?? NOBODY);
-    } finally {
-      this.#endCheck();
-    }
+  /** `null`: no such credential, or another secret. */
+  async verify(apiKey: string, apiSecret: string, source: Source): Promise<Verification> {
+    const recalled = this.recall(apiKey, apiSecret, source);
+    if (recalled !== null) return recalled;
+    const credential = apiKey === this.#configuredKey ? undefined : this.#kept.get(apiKey);
+    const isSpent = this.#guesses.isSpent(source, apiKey);
+    // A secret that was made here cannot be guessed, so a right one is let in however many wrong ones came before.
+    if (isSpent && credential === undefined) return 'busy';
+    // Counted before it is known to be wrong, or many at once would all be looked at.
+    if (!isSpent) this.#guesses.note(source, apiKey);
+    const right = await this.#matches(apiKey, apiSecret, credential);
+    if (right === 'busy') return 'busy';
     // It may have been revoked while the secret was being checked.
-    if (!right || credential === undefined || this.#kept.get(apiKey) !== credential) return null;
-    const principal = principalOf(credential);
-    this.#proven.set(apiKey, { digest: this.#digest(apiSecret), principal });
+    if (!right || credential === undefined || !this.#kept.has(apiKey)) {
+      return isSpent ? 'busy' : null;
+    }
+    return this.#prove(credential, apiSecret);
+  }
+
+  async #matches(
+    apiKey: string,
+    secret: string,
+    credential: StoredCredential | undefined,
+  ): Promise<boolean | 'busy'> {
+    const isSlow = credential !== undefined && credential.kind === undefined;
+    const right = matchesQuickly(secret, credential ?? NOBODY);
+    if (this.#slow === 0 || (right && !isSlow)) return right;
+    const lane = credential === undefined ? this.#strangers : this.#known;
+    const found = await this.#shared(apiKey + this.#digest(secret).toString('hex'), () =>
+      lane.run(apiKey, () => matchesSlowly(secret, credential ?? NOBODY)),
+    );
+    return found === 'busy' || isSlow ? found : right;
+  }
+
+  /** A client that begins with many requests at once is checked once. */
+  #shared(name: string, check: () => Promise<boolean | 'busy'>): Promise<boolean | 'busy'> {
+    const running = this.#checking.get(name);
+    if (running !== undefined) return running;
+    const found = check().finally(() => this.#checking.delete(name));
+    this.#checking.set(name, found);
+    return found;
+  }
+
+  /** The file gets the quick hash when it is written next; until then every start pays for the slow one again. */
+  #prove(credential: StoredCredential, secret: string): Principal {
+    const { api_key: apiKey, role, tenant } = credential;
+    const principal = { apiKey, role, tenant };
+    this.#proven.set(apiKey, { digest: this.#digest(secret), principal });
+    if (credential.kind === undefined && MINTED_SECRET.test(secret)) {
+      this.#kept.set(apiKey, { ...credential, ...hashSecret(secret) });
+      this.#countSlow();
+    }
     return principal;
+  }
+
+  /**
+   * The secret of the settings may be one that a person chose, and thus be guessed: from an address that has guessed
+   * too often it is not even looked at, unless the right one has come from there before.
+   */
+  #trusts(source: Source, apiKey: string): boolean {
+    const address = source.remoteAddress ?? '';
+    if (this.#trusted.has(address)) return true;
+    if (this.#guesses.isSpent(source, apiKey)) return false;
+    if (this.#trusted.size < TRUSTED_AT_MOST) this.#trusted.add(address);
+    return true;
+  }
+
+  #countSlow(): void {
+    this.#slow = 0;
+    for (const { kind } of this.#kept.values()) if (kind === undefined) this.#slow += 1;
   }
 
   #configure({ apiKey, apiSecret }: Secret): void {
     const principal: Principal = { apiKey, role: 'admin', tenant: null };
     this.#configuredKey = apiKey;
     this.#proven.set(apiKey, { digest: this.#digest(apiSecret), principal });
-  }
-
-  async #startCheck(): Promise<boolean> {
-    if (this.#checking < CHECKS_AT_ONCE) {
-      this.#checking += 1;
-      return true;
-    }
-    if (this.#waiting.length >= CHECKS_WAITING) return false;
-    await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    return true;
-  }
-
-  /** A place that becomes free is handed to whoever waits, so the count of places stays as it is. */
-  #endCheck(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#checking -= 1;
-    else next();
   }
 
   /** Of one length and compared whole, so that a key in front serves as well as an HMAC, at a third of its price. */
@@ -156,10 +224,4 @@ export class CredentialStore {
     this.#write = write.catch(() => {});
     return write;
   }
-}
-
-const NOBODY = { salt: '0'.repeat(32), hash: '0'.repeat(64) };
-
-function principalOf({ api_key, role, tenant }: StoredCredential): Principal {
-  return { apiKey: api_key, role, tenant };
 }

@@ -16,6 +16,8 @@ export const storedCredential = z.strictObject({
   tenant: z.string().min(1).max(64).nullable(),
   salt: z.string().regex(/^[0-9a-f]{32}$/),
   hash: z.string().regex(/^[0-9a-f]{64}$/),
+  /** Absent in the first version of the file: scrypt. */
+  kind: z.literal('sha256').optional(),
   created_at: z.iso.datetime(),
 });
 export type StoredCredential = z.output<typeof storedCredential>;
@@ -38,3 +40,6 @@ export function mintSecret(): Secret {
     apiSecret: `sk_${randomBytes(24).toString('base64url')}`,
   };
 }
+
+/** What `mintSecret` makes. Nobody chooses one of these by hand. */
+export const MINTED_SECRET = /^sk_[\w-]{32}$/;

@@ -1,7 +1,9 @@
 import {
   Code,
   ConnectError,
+  type ContextValues,
   createContextKey,
+  createContextValues,
   type HandlerContext,
   type Interceptor,
 } from '@connectrpc/connect';
@@ -11,9 +13,11 @@ import { StoreError } from 'onceward';
 import type { Logger } from 'pino';
 import type { Principal, Role } from '../../credentials/credential.ts';
 import type { CredentialStore } from '../../credentials/credential-store.ts';
+import type { Source } from '../../credentials/guess-limit.ts';
 import { callerOf } from '../caller.ts';
 
 const PRINCIPAL = createContextKey<Principal | null>(null);
+const SOURCE = createContextKey<Source>({});
 const LONGEST = 300;
 
 /** The services that not every credential may use. */
@@ -22,6 +26,11 @@ const ROLES: Readonly<Record<string, readonly Role[]>> = {
   [WriteService.typeName]: ['admin', 'client'],
 };
 
+/** Keeps the connection of a request for the check of its credential. */
+export function contextOf({ socket }: { readonly socket: Source }): ContextValues {
+  return createContextValues().set(SOURCE, socket);
+}
+
 /** Lets nobody pass without a credential, before anything of the body is read. */
 export function authenticate(credentials: CredentialStore) {
   return async ({ requestHeader, service, values }: HandlerContext): Promise<void> => {
@@ -29,9 +38,13 @@ export function authenticate(credentials: CredentialStore) {
     const apiSecret = requestHeader.get('x-api-secret') ?? '';
     const isWorthChecking =
       apiKey !== '' && apiSecret !== '' && apiKey.length <= LONGEST && apiSecret.length <= LONGEST;
-    const principal = isWorthChecking ? await credentials.verify(apiKey, apiSecret) : null;
+    const source = values.get(SOURCE);
+    const principal = isWorthChecking ? await credentials.verify(apiKey, apiSecret, source) : null;
     if (principal === 'busy') {
-      throw new ConnectError('Too many credentials are being checked.', Code.ResourceExhausted);
+      throw new ConnectError(
+        'Too many wrong credentials came from this address.',
+        Code.ResourceExhausted,
+      );
     }
     if (principal === null) throw unauthenticated();
     const allowed = ROLES[service.typeName];

@@ -16,7 +16,7 @@ import { SERVER_OPTIONS } from '../../api/raw-refusals.ts';
 import type { Api } from '../../api/zod-schemas.ts';
 import type { Program } from '../../compose.ts';
 import { adminService } from './admin-service.ts';
-import { authenticate, hideFaults } from './authenticate.ts';
+import { authenticate, contextOf, hideFaults } from './authenticate.ts';
 import { readService } from './read-service.ts';
 import { writeService } from './write-service.ts';
 
@@ -28,6 +28,7 @@ const MOST_CALLS = 256;
 /** What is the same for both ports. Zeros are sent, so that a client in JSON reads a 0 and not nothing. */
 function connectOptions({ config, credentials, log }: Program, ledger: Ledger) {
   return {
+    contextValues: contextOf,
     requestGate: authenticate(credentials),
     interceptors: [hideFaults(log)],
     jsonOptions: { alwaysEmitImplicit: true },
