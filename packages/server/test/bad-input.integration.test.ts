@@ -14,7 +14,7 @@ const admin = Object.entries(ADMIN).map(([name, value]) => `${name}: ${value}`);
 
 function request(first: string, headers: readonly string[] = [], body = ''): Buffer {
   const length = body === '' ? [] : [`Content-Length: ${Buffer.byteLength(body)}`];
-  return Buffer.from([first, 'Host: a', ...headers, ...length, '', body].join('\r\n'));
+  return Buffer.from([first, 'Host: localhost', ...headers, ...length, '', body].join('\r\n'));
 }
 
 const order = (headers: readonly string[], body = '{"item":"a","amount":1}') =>

@@ -177,7 +177,7 @@ function compose(random: Random): string {
   const body = isRight ? rightBody : random.chance(0.7) ? makeBody(random) : '';
   const method = isRight ? 'POST' : random.pick(METHODS);
   const target = isRight ? rightTarget : makeTarget(random);
-  const lines = [`${method} ${target} HTTP/1.1`, 'Host: a'];
+  const lines = [`${method} ${target} HTTP/1.1`, 'Host: localhost'];
   if (random.chance(0.8)) {
     for (const [name, value] of Object.entries(ADMIN)) lines.push(`${name}: ${value}`);
   }

@@ -10,6 +10,7 @@ import { auditRoutes } from './audit-routes.ts';
 import { describeApi, serveDocuments } from './documents.ts';
 import { eventStream } from './event-stream.ts';
 import { healthRoutes } from './health-routes.ts';
+import { hostCheck } from './host-check.ts';
 import { OpenConnections } from './open-connections.ts';
 import { operationsRoutes } from './operations-routes.ts';
 import { assertHost, refuseMalformed, SERVER_OPTIONS } from './raw-refusals.ts';
@@ -42,9 +43,10 @@ export async function buildApp(program: Program, options: AppOptions): Promise<A
   const connections = new OpenConnections(app.server);
   connections.countRequests(app.server);
   refuseMalformed(app.server, connections);
-  app.addHook('onRequest', (request, _reply, done) => {
-    assertHost(request.raw);
-    done();
+  const checkHost = hostCheck(config.settings);
+  app.addHook('onRequest', ({ raw }, _reply, done) => {
+    assertHost(raw);
+    done(checkHost({ host: raw.headers.host, socket: raw.socket }));
   });
   app.addHook('preClose', async () => {
     closing = true;

@@ -17,6 +17,7 @@ const KINDS = {
   'uri-too-long': { status: 414, title: 'The address is too long' },
   'unsupported-media-type': { status: 415, title: 'The body is not of a kind that is read here' },
   'expectation-failed': { status: 417, title: 'The expectation cannot be met' },
+  'misdirected-request': { status: 421, title: 'The request is meant for another host' },
   unprocessable: { status: 422, title: 'The record cannot be changed in this way' },
   busy: { status: 429, title: 'Too much is being asked at once' },
   'headers-too-large': { status: 431, title: 'The headers are too large' },

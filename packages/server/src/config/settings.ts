@@ -44,6 +44,21 @@ const program = {
     initial: 8080,
     about: 'Port to listen on; 0 takes a free one.',
   }),
+  allowedHosts: setting(
+    list(/^(\[[0-9a-fA-F:.]+\]|[\w.-]{1,253})$/, 'host names without ports, separated by commas'),
+    {
+      name: 'ONCEWARD_ALLOWED_HOSTS',
+      initial: [],
+      about:
+        'Names under which the server is reached, beside localhost and its own address; requests for others get 421. Unset: no others, or any if HOST lets other machines in.',
+    },
+  ),
+  localAccess: setting(yesOrNo(), {
+    name: 'ONCEWARD_LOCAL_ACCESS',
+    initial: true,
+    about:
+      'Callers on this machine may use jobs and the demo without a credential, unless HOST lets other machines in.',
+  }),
   data: setting(text(/^[^\0]{1,4096}$/, 'the path of a folder'), {
     name: 'ONCEWARD_DATA',
     flag: 'data',

@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { idempotency } from 'onceward/fastify';
 import { z } from 'zod';
 import { problem } from '../api/fields.ts';
+import { localAccess } from '../api/local-access.ts';
 import { Problem } from '../api/problem.ts';
 import type { Api } from '../api/zod-schemas.ts';
 import type { Program } from '../compose.ts';
@@ -42,7 +43,9 @@ export async function demoRoutes(api: Api, program: Program): Promise<void> {
   const { settings } = config;
   const effects = await EffectCount.open(settings.data);
   api.addHook('onClose', () => effects.close());
-  api.addHook('onRequest', requireLoopback);
+  // There is no credential to ask for, so it is for this machine alone.
+  const refuse = localAccess(settings);
+  api.addHook('onRequest', (request, _reply, done) => done(refuse(request)));
   await api.register(idempotency, {
     engine,
     scopeFrom: demoUser,
@@ -128,14 +131,4 @@ async function* chunks(count: number): AsyncGenerator<string> {
 function demoUser(request: FastifyRequest): string {
   const named = request.headers['x-demo-user'];
   return typeof named === 'string' && named !== '' ? named : 'demo';
-}
-
-const LOOPBACK = /^(127\.|::1$|::ffff:127\.)/;
-
-/** There is no credential to ask for, so it is for this machine alone; a proxy speaks for someone else. */
-async function requireLoopback(request: FastifyRequest): Promise<void> {
-  const { forwarded, 'x-forwarded-for': forwardedFor } = request.headers;
-  const isOwn = LOOPBACK.test(request.socket.remoteAddress ?? '');
-  if (isOwn && forwarded === undefined && forwardedFor === undefined) return;
-  throw new Problem('forbidden', 'the demo API answers callers on this machine only');
 }

@@ -12,6 +12,7 @@ import {
 } from 'onceward/jobs';
 import { z } from 'zod';
 import { problem } from '../api/fields.ts';
+import type { LocalAccess } from '../api/local-access.ts';
 import { Problem } from '../api/problem.ts';
 import type { Api } from '../api/zod-schemas.ts';
 import type { CredentialStore } from '../credentials/credential-store.ts';
@@ -63,13 +64,17 @@ export interface JobRoutesOptions {
   readonly gate: Gate;
   readonly globalView: GlobalView | null;
   readonly credentials: CredentialStore;
+  /** Who needs no credential. */
+  readonly local: LocalAccess;
 }
 
 /** Jobs for clients: a submission is taken in once, whichever gate hears it and however often. */
 export function jobRoutes(api: Api, options: JobRoutesOptions): void {
-  const { gate, globalView, credentials } = options;
-  const mayChange = { onRequest: requireTenant(credentials, ['admin', 'client']) };
-  const mayLook = { onRequest: requireTenant(credentials, ['admin', 'client', 'read_only']) };
+  const { gate, globalView, credentials, local } = options;
+  const mayChange = { onRequest: requireTenant(credentials, local, ['admin', 'client']) };
+  const mayLook = {
+    onRequest: requireTenant(credentials, local, ['admin', 'client', 'read_only']),
+  };
 
   api.post(
     '/jobs',

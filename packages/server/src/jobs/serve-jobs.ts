@@ -1,3 +1,4 @@
+import { localAccess } from '../api/local-access.ts';
 import type { Api, ZodTypes } from '../api/zod-schemas.ts';
 import type { Program } from '../compose.ts';
 import { jobRoutes } from './job-routes.ts';
@@ -10,7 +11,8 @@ export async function serveJobs(app: Api, program: Program): Promise<void> {
   const jobs = await openJobs({ settings: config.settings, engine, log });
   const { gate, endpoint, globalView } = jobs;
   app.addHook('onClose', () => jobs.close(config.settings.drainSeconds * 1_000));
-  if (gate !== null) jobRoutes(app, { gate, globalView, credentials });
+  const local = localAccess(config.settings);
+  if (gate !== null) jobRoutes(app, { gate, globalView, credentials, local });
   if (endpoint !== null) {
     await app.register(async (scope) => {
       managerRoutes(scope.withTypeProvider<ZodTypes>(), endpoint);

@@ -3,6 +3,7 @@ import {
   constants,
   createServer,
   type Http2Server,
+  type Http2ServerResponse,
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2';
@@ -12,6 +13,8 @@ import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import type { Ledger } from '@onceward/ledger';
 import { AdminService, ReadService, WriteService } from '@onceward/ledger/rpc';
+import { hostCheck } from '../../api/host-check.ts';
+import type { Problem } from '../../api/problem.ts';
 import { SERVER_OPTIONS } from '../../api/raw-refusals.ts';
 import type { Api } from '../../api/zod-schemas.ts';
 import type { Program } from '../../compose.ts';
@@ -58,6 +61,11 @@ export async function serveConnect(app: Api, program: Program, ledger: Ledger): 
   });
 }
 
+function refuse(response: Http2ServerResponse, problem: Problem): void {
+  response.writeHead(problem.status, { 'content-type': 'application/problem+json' });
+  response.end(JSON.stringify(problem.toBody()));
+}
+
 export interface GrpcServer {
   readonly port: number;
   close(): Promise<void>;
@@ -73,9 +81,16 @@ export async function listenGrpc(
 ): Promise<GrpcServer> {
   const closing = closingSignal();
   const options = { ...connectOptions(program, ledger), shutdownSignal: closing.signal };
+  const checkHost = hostCheck(program.config.settings);
+  const serve = connectNodeAdapter(options);
   const server = createServer(
     { settings: { maxConcurrentStreams: MOST_CALLS } },
-    connectNodeAdapter(options),
+    (request, response) => {
+      const { authority, headers, socket } = request;
+      const problem = checkHost({ host: authority || headers.host, socket });
+      if (problem === undefined) serve(request, response);
+      else refuse(response, problem);
+    },
   );
   server.on('stream', endSlowUpload);
   const { sessions, sockets } = track(server);
