@@ -30,6 +30,7 @@ async function onceward(kind: JobServerKind, data: string, managers: string): Pr
   const env = {
     ONCEWARD_ROLE: kind === 'intake' ? 'both' : kind,
     ...(kind === 'intake' ? { ONCEWARD_JOB_CONCURRENCY: '0' } : {}),
+    ONCEWARD_MAX_JOBS_PER_TENANT: '10000000',
     LEDGER_ENABLED: 'false',
     ONCEWARD_DATA: data,
     ONCEWARD_CLUSTER_SECRET: 'a-secret-of-the-bench',

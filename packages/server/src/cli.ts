@@ -5,6 +5,7 @@ import { addDoctor } from './cli/doctor-command.ts';
 import { EXIT, exitOf } from './cli/exit-code.ts';
 import { addGateway } from './cli/gateway-command.ts';
 import { addRecordCommands } from './cli/record-commands.ts';
+import { addResolve } from './cli/resolve-command.ts';
 import { addServe } from './cli/serve-command.ts';
 import { addStats } from './cli/stats-command.ts';
 import { addTail } from './cli/tail-command.ts';
@@ -22,6 +23,7 @@ const program = new Command('onceward')
 addServe(program);
 addGateway(program);
 addRecordCommands(program);
+addResolve(program);
 addTail(program);
 addStats(program);
 addDoctor(program);

@@ -14,6 +14,7 @@ import { ledgerOptions } from './ledger/ledger-settings.ts';
 import { EventHub } from './observability/event-hub.ts';
 import { logEvents } from './observability/event-log.ts';
 import { Metrics } from './observability/metrics.ts';
+import { Quota } from './quota/quota.ts';
 
 /** Everything a running program is made of. Only this file knows the concrete stores. */
 export interface Program {
@@ -26,6 +27,8 @@ export interface Program {
   readonly audit: AuditTrail;
   readonly events: EventHub;
   readonly metrics: Metrics;
+  /** How many records may be open at once. */
+  readonly quota: Quota;
   /** `null` where none is served. */
   readonly ledger: Ledger | null;
   /** Stops the background work, then closes what is on disk. */
@@ -59,6 +62,10 @@ export async function compose(config: Config, log: Logger, parts: Parts = {}): P
     audit: (line) => audit.append(line),
   });
   metrics.watch(engine);
+  const quota = new Quota(engine, settings, events.emit);
+  events.listen(quota.note);
+  // Nobody waits for it: until it is counted, what an earlier life has left open counts for nothing.
+  quota.recount().catch((err: unknown) => log.warn({ err }, 'open_records_not_counted'));
   if (ledger !== null) metrics.watchLedger(ledger);
   return {
     config,
@@ -69,6 +76,7 @@ export async function compose(config: Config, log: Logger, parts: Parts = {}): P
     audit,
     events,
     metrics,
+    quota,
     ledger,
     async close() {
       await ledger?.close();

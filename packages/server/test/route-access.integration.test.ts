@@ -36,6 +36,7 @@ const ROUTES: Readonly<Record<string, Access>> = {
   'delete /admin/idempotency/{scope}/{key}': 'admin',
   'post /admin/idempotency/{scope}/{key}/extend': 'admin',
   'post /admin/idempotency/{scope}/{key}/resolve': 'admin',
+  'post /admin/idempotency/resolve': 'admin',
   'get /admin/audit': 'look',
   'get /admin/events': 'look',
   'get /credentials': 'admin',

@@ -4,6 +4,7 @@ export { type DataCentreView, GlobalView, type GlobalViewOptions } from './globa
 export { HomeRouter, type HomeRouterOptions } from './home-router.ts';
 export { checkHomeTable, type HomeTable, homeOf } from './home-table.ts';
 export { type HttpWorkerOptions, httpWorker } from './http-worker.ts';
+export { runId, submissionId } from './job-record.ts';
 export {
   defineJob,
   type ForwardedJob,
@@ -36,6 +37,7 @@ export {
   type Answer,
   type RefusedSubmission,
   type RefusedWhy,
+  refused,
   type Submission,
   type SubmissionParts,
   submissionOf,

@@ -76,6 +76,24 @@ describe('a runner', () => {
     expect(runs).toBe(10_100);
   });
 
+  it('[J2] [E9] runs the jobs of other tenants beside a backlog that fills its memory', async () => {
+    const world = manualWorld();
+    const ran: string[] = [];
+    const type = jobType(({ tenant }) => {
+      if (tenant === 'shop') return forever();
+      ran.push(tenant);
+      return Promise.resolve();
+    });
+    const { manager } = startManager(world, memoryStore(), type, { concurrency: 4 });
+    for (let i = 0; i < 10_100; i += 1) await manager.submit(submission(i));
+    for (const tenant of ['a', 'b', 'c']) {
+      for (let i = 0; i < 3; i += 1) await manager.submit({ ...submission(i), tenant });
+    }
+    await world.advance(1_000);
+    expect(ran.toSorted()).toEqual(['a', 'a', 'a', 'b', 'b', 'b', 'c', 'c', 'c']);
+    expect(manager.load.running).toBe(4);
+  });
+
   it('[J9] holds long jobs by their id alone and reads them when their turn comes', async () => {
     const world = manualWorld();
     const results: unknown[] = [];

@@ -14,6 +14,8 @@ import { profiles } from '../engine/profiles.ts';
 import type { OperationId, Outcome, Revision } from '../engine/record.ts';
 import { DAY, type DurationMs, KIB, MINUTE, SECOND } from '../engine/units.ts';
 import type { Timer, World } from '../engine/world.ts';
+import { FairQueue } from './fair-queue.ts';
+import { FairShares } from './fair-shares.ts';
 import {
   endOutcome,
   isUp,
@@ -38,7 +40,7 @@ export interface RunnerOptions {
   readonly world: World;
   readonly types: ReadonlyMap<string, JobType>;
   readonly leaseMs: DurationMs;
-  /** Jobs that run at once; 64 unless told. */
+  /** Jobs that run at once; 64 unless told. A quarter more may run of tenants that would have to wait for others. */
   readonly concurrency?: number;
   /** How long the end of a job is kept; a day unless told. */
   readonly keepEndedMs?: DurationMs;
@@ -72,18 +74,22 @@ interface Ready {
 export class Runner {
   readonly #options: RunnerOptions;
   readonly #policy: Policy;
-  readonly #ready: Ready[] = [];
+  readonly #ready = new FairQueue<Ready>();
+  readonly #slots: FairShares;
+  readonly #room = new FairShares(HELD_AT_MOST);
   readonly #held = new Set<string>();
   readonly #running = new Map<string, Stop>();
   readonly #ended = new Set<() => void>();
   #timer: Timer | null = null;
   #scan: Promise<void> = Promise.resolve();
-  #lookedAt = 0;
-  #overflowed = false;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  /** Tenants with jobs that did not fit. */
+  readonly #overflowed = new Set<string>();
   #closed = false;
 
   constructor(options: RunnerOptions) {
     this.#options = options;
+    this.#slots = new FairShares(options.concurrency ?? 64);
     const keep = options.keepEndedMs ?? DAY;
     this.#policy = {
       ...profiles.jobs,
@@ -102,22 +108,24 @@ export class Runner {
   }
 
   get load(): { readonly ready: number; readonly running: number } {
-    return { ready: this.#ready.length, running: this.#running.size };
+    return { ready: this.#ready.size, running: this.#running.size };
   }
 
   start(): void {
-    this.#scan = this.#rescan();
+    this.#scan = this.#rescan(true);
     this.#schedule();
   }
 
   offer(id: OperationId, type: JobType, placed: PlacedRecord | null): void {
     if (this.#closed || this.#held.has(id.key)) return;
-    if (this.#held.size >= HELD_AT_MOST) {
-      this.#overflowed = true;
+    const tenant = tenantOf(id);
+    if (!this.#room.mayTake(tenant)) {
+      this.#overflowed.add(tenant);
       return;
     }
+    this.#room.take(tenant);
     this.#held.add(id.key);
-    this.#ready.push({ id, type, placed: isShort(placed) ? placed : null });
+    this.#ready.push(tenant, { id, type, placed: isShort(placed) ? placed : null });
     this.#fill();
   }
 
@@ -170,22 +178,30 @@ export class Runner {
   }
 
   #fill(): void {
-    const concurrency = this.#options.concurrency ?? 64;
-    while (!this.#closed && this.#running.size < concurrency) {
-      const next = this.#ready.shift();
+    while (!this.#closed) {
+      const next = this.#ready.next(this.#mayRun);
       if (next === undefined) break;
       void this.#run(next);
     }
-    if (this.#ready.length === 0 && this.#overflowed && !this.#closed) {
-      this.#overflowed = false;
-      this.#scan = this.#scan.then(() => this.#rescan());
-    }
+    if (this.#overflowed.size > 0 && !this.#closed) this.#lookForOverflowed();
+  }
+
+  readonly #mayRun = (tenant: string): boolean => this.#slots.mayTake(tenant);
+
+  /** A tenant whose jobs did not fit and that has none ready any more has more in the store. */
+  #lookForOverflowed(): void {
+    const isOut = (tenant: string) => !this.#ready.has(tenant) && this.#room.mayTake(tenant);
+    if (![...this.#overflowed].some(isOut)) return;
+    this.#overflowed.clear();
+    this.#scan = this.#scan.then(() => this.#rescan(true));
   }
 
   async #run(ready: Ready): Promise<void> {
     const { id, type, placed } = ready;
     const stop = new Stop();
+    const tenant = tenantOf(id);
     this.#running.set(id.key, stop);
+    this.#slots.take(tenant);
     let again: DurationMs | null = null;
     try {
       const operation = this.#operation(id, type, placed);
@@ -196,15 +212,20 @@ export class Runner {
       if (!isExpected) this.#options.onFault?.(error, id);
     }
     this.#running.delete(id.key);
-    if (again === null || this.#closed) this.#held.delete(id.key);
-    else this.#startLater(ready, again);
+    this.#slots.giveBack(tenant);
+    if (again === null || this.#closed) {
+      this.#held.delete(id.key);
+      this.#room.giveBack(tenant);
+    } else {
+      this.#startLater(ready, again);
+    }
     if (this.#ended.size > 0) for (const told of this.#ended) told();
     this.#fill();
   }
 
   #startLater(ready: Ready, ms: DurationMs): void {
     this.#options.world.startTimer(ms, () => {
-      this.#ready.push({ ...ready, placed: null });
+      this.#ready.push(tenantOf(ready.id), { ...ready, placed: null });
       this.#fill();
     });
   }
@@ -270,35 +291,44 @@ export class Runner {
   #schedule(): void {
     if (this.#closed) return;
     this.#timer = this.#options.world.startTimer(this.#options.rescanMs ?? 5 * SECOND, () => {
-      this.#scan = this.#scan.then(() => this.#rescan());
+      this.#scan = this.#scan.then(() => this.#rescan(false));
       void this.#scan.then(() => this.#schedule());
     });
   }
 
   /**
-   * Offers every job that is up and that is not held here already. Whoever has jobs waiting could not begin what he
-   * finds, so he looks now and then only, lest those of the dead wait for ever.
+   * Offers every job that is up and that is not held here already. A runner with jobs waiting could not begin what it
+   * finds, so it looks once a minute only; otherwise jobs of a crashed runner would never be retried. That look goes
+   * through all of them; one in between ends when it has met as many that do not fit as can be held.
    */
-  async #rescan(): Promise<void> {
+  async #rescan(isWanted: boolean): Promise<void> {
     const now = this.#options.world.elapsed();
-    if (this.#ready.length > 0 && now - this.#lookedAt < LOOK_AT_LEAST_EVERY_MS) return;
-    this.#lookedAt = now;
+    const isThorough = now - this.#lookedAt >= LOOK_AT_LEAST_EVERY_MS;
+    if (!isWanted && this.#ready.size > 0 && !isThorough) return;
+    if (isThorough) this.#lookedAt = now;
     const { engine, world, types, onFault } = this.#options;
     const bornAt = engine.store.traits.firstRevisionOfLife;
+    let unfit = 0;
     try {
       const query = { states: ['pending'], limit: Number.MAX_SAFE_INTEGER } as const;
       for await (const { id, record, revision } of engine.list(query)) {
-        if (this.#closed || this.#held.size >= HELD_AT_MOST) return;
+        if (this.#closed || (unfit >= HELD_AT_MOST && !isThorough)) return;
         if (record === null || tenantOfRun(id) === null || this.#held.has(id.key)) continue;
         const orphaned = bornAt !== null && revision < bornAt;
         if (!isUp(record, orphaned, world.now())) continue;
         const type = types.get(storedJobOf(record.steps)?.type ?? '');
-        if (type !== undefined) this.offer(id, type, null);
+        if (type === undefined) continue;
+        this.offer(id, type, null);
+        if (!this.#held.has(id.key)) unfit += 1;
       }
     } catch (error) {
       onFault?.(error, null);
     }
   }
+}
+
+function tenantOf(id: OperationId): string {
+  return tenantOfRun(id) ?? '';
 }
 
 function isShort(placed: PlacedRecord | null): boolean {

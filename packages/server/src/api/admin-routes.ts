@@ -9,6 +9,7 @@ import { Problem } from './problem.ts';
 import { RecentIds } from './recent-ids.ts';
 import { recentRecords } from './recent-records.ts';
 import { recordView, viewRecord } from './record-view.ts';
+import { resolveAllRoute } from './resolve-all-route.ts';
 import type { Api } from './zod-schemas.ts';
 
 const DAY_MS = 86_400_000;
@@ -45,7 +46,7 @@ const changed = { 200: recordView.nullable(), ...refusals };
 
 /** Looking at records and changing them by hand. Each change has its line in the audit trail before it is made. */
 export function adminRoutes(api: Api, program: Program): void {
-  const { engine, credentials, config } = program;
+  const { engine, credentials, config, quota } = program;
   const look = { onRequest: requireRole(credentials, ['admin', 'read_only']) };
   const change = { onRequest: requireRole(credentials, ['admin']) };
   const recent = new RecentIds(IDS_REMEMBERED);
@@ -117,6 +118,7 @@ export function adminRoutes(api: Api, program: Program): void {
     async (request, reply) => {
       const actor = actorOf(request, request.query.reason);
       assertDone(await engine.purge(request.params, actor));
+      quota.delete(request.params);
       return reply.code(204).send(null);
     },
   );
@@ -171,6 +173,8 @@ export function adminRoutes(api: Api, program: Program): void {
       return as === 'void' ? null : show(request.params, false);
     },
   );
+
+  resolveAllRoute(api, program);
 
   async function show(id: OperationId, withBody: boolean) {
     const view = await engine.read(id);

@@ -49,6 +49,8 @@ export const problem = z
     title: z.string(),
     status: z.int(),
     detail: z.string(),
+    retry: z.enum(['same_key', 'new_key', 'never']).optional(),
+    happened: z.enum(['no', 'yes', 'unknown']).optional(),
     errors: z.array(z.object({ field: z.string(), message: z.string() })).optional(),
   })
   .describe('RFC 9457 problem details.');

@@ -72,7 +72,7 @@ const refusals = { '4xx': problem, '5xx': problem };
 
 /** The engine for services in any language: reserve, do it, then commit or reject under the fence. */
 export function operationsRoutes(api: Api, program: Program): void {
-  const { engine, config, credentials } = program;
+  const { engine, config, credentials, quota } = program;
   const base: Policy = {
     ...policyOf('http', config.settings),
     maxOutcomeBytes: config.settings.maxBodyBytes,
@@ -94,6 +94,9 @@ export function operationsRoutes(api: Api, program: Program): void {
       const { body } = request;
       const { lease_ms = base.leaseMs, wait_ms = base.waitMs, on_lapse } = body;
       const id = idOf(request, body);
+      const full = () => quota.fullFor(id);
+      const refusal = full() === null ? null : await quota.refusal(id, full);
+      if (refusal !== null) throw refusal;
       const result = await engine.reserve({
         id,
         fingerprint: body.fingerprint,

@@ -20,6 +20,7 @@ const KINDS = {
   'misdirected-request': { status: 421, title: 'The request is meant for another host' },
   unprocessable: { status: 422, title: 'The record cannot be changed in this way' },
   busy: { status: 429, title: 'Too much is being asked at once' },
+  'over-quota': { status: 429, title: 'Too many operations are open' },
   'headers-too-large': { status: 431, title: 'The headers are too large' },
   'internal-error': { status: 500, title: 'Something went wrong here' },
   'store-unavailable': { status: 503, title: 'The store did not answer' },
@@ -42,22 +43,27 @@ export interface FieldError {
   readonly message: string;
 }
 
+interface More {
+  readonly errors?: readonly FieldError[];
+  readonly retryAfterSeconds?: number;
+  /** Further members of the problem. */
+  readonly members?: Readonly<Record<string, string>>;
+}
+
 /** Thrown by a route; the server's error handler sends it. */
 export class Problem extends Error {
   override readonly name = 'Problem';
   readonly kind: ProblemKind;
   readonly errors: readonly FieldError[];
   readonly retryAfterSeconds: number | undefined;
+  readonly #members: Readonly<Record<string, string>>;
 
-  constructor(
-    kind: ProblemKind,
-    detail: string,
-    more: { readonly errors?: readonly FieldError[]; readonly retryAfterSeconds?: number } = {},
-  ) {
+  constructor(kind: ProblemKind, detail: string, more: More = {}) {
     super(detail);
     this.kind = kind;
     this.errors = more.errors ?? [];
     this.retryAfterSeconds = more.retryAfterSeconds;
+    this.#members = more.members ?? {};
   }
 
   get status(): number {
@@ -74,7 +80,8 @@ export class Problem extends Error {
     const { status, title } = KINDS[this.kind];
     const detail = this.message;
     const errors = this.errors.length === 0 ? {} : { errors: this.errors };
-    return { type: PROBLEM_TYPE_PREFIX + this.kind, title, status, detail, ...errors };
+    const type = PROBLEM_TYPE_PREFIX + this.kind;
+    return { type, title, status, detail, ...this.#members, ...errors };
   }
 }
 

@@ -10,9 +10,9 @@ interface Recent {
   readonly complete: boolean;
 }
 
-type Options = Record<string, string | boolean | undefined>;
+export type Options = Record<string, string | boolean | undefined>;
 
-/** `ls`, `get`, `extend`, `purge` and `resolve`: what can be done with records. */
+/** `ls`, `get`, `extend` and `purge`: what can be done with records. */
 export function addRecordCommands(parent: Command): void {
   asking(parent, 'ls', 'list the records that changed last')
     .addOption(
@@ -56,20 +56,6 @@ export function addRecordCommands(parent: Command): void {
       await clientOf(options).send('DELETE', `${recordPath(scope, key)}?${query}`);
       report(options, { scope, key, purged: true }, () => `purged ${printable(key)}`);
     });
-
-  asking(parent, 'resolve <scope> <key>', 'say what became of an operation that is in doubt')
-    .addOption(
-      new Option('--as <verdict>', 'void: it did not happen')
-        .choices(['committed', 'rejected', 'void'])
-        .makeOptionMandatory(),
-    )
-    .requiredOption('--reason <text>', 'why, for the audit trail')
-    .action(async (scope: string, key: string, options: Options) => {
-      const body = { as: options.as, reason: options.reason };
-      await clientOf(options).send('POST', `${recordPath(scope, key)}/resolve`, body);
-      const result = { scope, key, resolved: options.as };
-      report(options, result, () => `resolved ${printable(key)} as ${options.as}`);
-    });
 }
 
 function countOf(text: string): string {
@@ -77,12 +63,12 @@ function countOf(text: string): string {
   throw new InvalidArgumentError('It must be a whole number from 1 on.');
 }
 
-function asking(parent: Command, name: string, description: string): Command {
+export function asking(parent: Command, name: string, description: string): Command {
   const command = parent.command(name).description(description);
   return addSettingFlags(command, ASKING).option('--json', 'print JSON');
 }
 
-function clientOf(options: Options): AdminClient {
+export function clientOf(options: Options): AdminClient {
   return adminClient(configFor(options).settings);
 }
 

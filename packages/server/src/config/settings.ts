@@ -114,6 +114,17 @@ const program = {
     initial: true,
     about: 'Serves the demo orders API. It never answers callers from other machines.',
   }),
+  maxOpenPerScope: setting(wholeNumber(1, 10_000_000), {
+    name: 'ONCEWARD_MAX_OPEN_PER_SCOPE',
+    initial: 10_000,
+    about:
+      'Operations of one scope that may be pending or in doubt at once, through the operations API and the demo. More get 429.',
+  }),
+  maxOpenPerTenant: setting(wholeNumber(1, 10_000_000), {
+    name: 'ONCEWARD_MAX_OPEN_PER_TENANT',
+    initial: 50_000,
+    about: 'The same for all scopes of one tenant together. A client credential has a tenant.',
+  }),
   url: setting(httpUrl(), {
     name: 'ONCEWARD_URL',
     flag: 'url',

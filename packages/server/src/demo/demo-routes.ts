@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { idempotency } from 'onceward/fastify';
+import { nodeKeyLines, readKey } from 'onceward/http';
 import { z } from 'zod';
 import { problem } from '../api/fields.ts';
 import { localAccess } from '../api/local-access.ts';
@@ -46,6 +47,7 @@ export async function demoRoutes(api: Api, program: Program): Promise<void> {
   // There is no credential to ask for, so it is for this machine alone.
   const refuse = localAccess(settings);
   api.addHook('onRequest', (request, _reply, done) => done(refuse(request)));
+  api.addHook('onRequest', keepQuota(program));
   await api.register(idempotency, {
     engine,
     scopeFrom: demoUser,
@@ -98,6 +100,17 @@ export async function demoRoutes(api: Api, program: Program): Promise<void> {
     },
     async () => ({ orders: effects.value }),
   );
+}
+
+/** The door comes after this, and names its records by the caller and the route. */
+function keepQuota({ quota }: Program) {
+  return async (request: FastifyRequest): Promise<void> => {
+    const reading = readKey(nodeKeyLines(request.raw), 'http');
+    if (request.method !== 'POST' || reading.kind !== 'key') return;
+    const id = { scope: `${demoUser(request)}|POST ${request.routeOptions.url}`, key: reading.key };
+    const refusal = await quota.refusal(id, () => quota.fullFor(id));
+    if (refusal !== null) throw refusal;
+  };
 }
 
 async function crash(request: FastifyRequest, effects: EffectCount): Promise<never> {

@@ -7,13 +7,16 @@ import {
   type GlobalView,
   JOB_STATES,
   type JobView,
+  type RefusedSubmission,
   type RefusedWhy,
   submissionOf,
 } from 'onceward/jobs';
+import { maskKey } from 'onceward/keys';
 import { z } from 'zod';
 import { problem } from '../api/fields.ts';
 import type { LocalAccess } from '../api/local-access.ts';
 import { Problem } from '../api/problem.ts';
+import { sendProblem } from '../api/refusals.ts';
 import type { Api } from '../api/zod-schemas.ts';
 import type { CredentialStore } from '../credentials/credential-store.ts';
 import { submissionKey } from './submission-key.ts';
@@ -205,6 +208,7 @@ function globalRoute(
 
 function acknowledge(reply: FastifyReply, key: string, answer: Answer): FastifyReply {
   if (answer.status === 'refused') {
+    if (answer.why === 'over_quota') return sendOverQuota(reply, key, answer);
     const [name, detail] = REFUSALS[answer.why];
     const { retryAfterMs } = answer;
     return sendProblemAnswer(reply, name, {
@@ -224,6 +228,15 @@ function acknowledge(reply: FastifyReply, key: string, answer: Answer): FastifyR
   const { jobId } = answer;
   const original = wasDuplicate ? jobId : null;
   return reply.code(202).send({ job_id: jobId, ...about, original_job_id: original });
+}
+
+/** Only what is not known yet is refused for want of room, so nothing has happened. */
+function sendOverQuota(reply: FastifyReply, key: string, answer: RefusedSubmission): FastifyReply {
+  const { detail = REFUSALS.over_quota[1], retryAfterMs = 1_000 } = answer;
+  const members = { key_hint: maskKey(key), retry: 'same_key', happened: 'no' };
+  const retryAfterSeconds = Math.ceil(retryAfterMs / 1_000);
+  reply.header('idempotency-replayed', 'false');
+  return sendProblem(reply, new Problem('over-quota', detail, { members, retryAfterSeconds }));
 }
 
 const REFUSALS = {

@@ -45,7 +45,14 @@ export const jobSettings = {
     name: 'ONCEWARD_JOB_CONCURRENCY',
     kind: wholeNumber(0, 10_000),
     initial: 64,
-    about: 'Jobs that a manager runs at once; 0 leaves running them to other managers.',
+    about:
+      'Jobs that a manager runs at once, and a quarter more of tenants that others would keep waiting; 0 leaves running them to other managers.',
+  } as Setting<number>,
+  maxJobsPerTenant: {
+    name: 'ONCEWARD_MAX_JOBS_PER_TENANT',
+    kind: wholeNumber(1, 10_000_000),
+    initial: 100_000,
+    about: 'Jobs of one tenant that may be waiting, running or in doubt at once. More get 429.',
   } as Setting<number>,
   jobKeepSeconds: {
     name: 'ONCEWARD_JOB_KEEP_SECONDS',

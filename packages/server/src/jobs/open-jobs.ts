@@ -17,6 +17,8 @@ import {
 } from 'onceward/jobs';
 import type { Logger } from 'pino';
 import type { Settings } from '../config/settings.ts';
+import type { Quota } from '../quota/quota.ts';
+import { BoundedJobs } from './bounded-jobs.ts';
 import { type HomeFile, readHomeFile } from './home-file.ts';
 
 /** What this process has of the jobs: a gate for clients, an endpoint for other gates, or both. */
@@ -32,6 +34,7 @@ export interface JobsSurroundings {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly log: Logger;
+  readonly quota: Quota;
 }
 
 const world = nodeWorld();
@@ -41,10 +44,11 @@ export async function openJobs(around: JobsSurroundings): Promise<Jobs> {
   const windows = windowsOf(settings);
   const closing: (() => Promise<void> | void)[] = [];
   const file = readHomes(settings);
+  const manager = settings.role === 'gate' ? null : startManager(around, windows);
   const local =
-    settings.role === 'gate'
+    manager === null
       ? await connectToManagers(around, windows, file, closing)
-      : startManager(around, windows);
+      : new BoundedJobs(manager, around.quota);
   const homes = file === null ? null : openHomes(settings, file, local, closing);
   const jobs = homes?.router ?? local;
   const onFault = (err: unknown) => around.log.error({ err }, 'submission_fault');
@@ -68,7 +72,7 @@ export async function openJobs(around: JobsSurroundings): Promise<Jobs> {
     async close(drainMs) {
       gate?.close();
       homes?.globalView.close();
-      if (local instanceof JobManager) await local.close(drainMs);
+      await manager?.close(drainMs);
       for (const close of closing) await close();
     },
   };

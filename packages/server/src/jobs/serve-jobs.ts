@@ -7,8 +7,8 @@ import { openJobs } from './open-jobs.ts';
 
 /** Opens this process's part of the jobs and hangs it on the server. It is closed with the server. */
 export async function serveJobs(app: Api, program: Program): Promise<void> {
-  const { config, engine, log, credentials } = program;
-  const jobs = await openJobs({ settings: config.settings, engine, log });
+  const { config, engine, log, credentials, quota } = program;
+  const jobs = await openJobs({ settings: config.settings, engine, log, quota });
   const { gate, endpoint, globalView } = jobs;
   app.addHook('onClose', () => jobs.close(config.settings.drainSeconds * 1_000));
   const local = localAccess(config.settings);
