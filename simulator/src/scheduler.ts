@@ -27,8 +27,9 @@ export class Scheduler {
     return appointment;
   }
 
+  /** Clocks tell whole milliseconds here too; a timer never fires before its time. */
   after(ms: number, run: () => void): Appointment {
-    return this.at(this.#now + ms, run);
+    return this.at(this.#now + Math.ceil(ms), run);
   }
 
   /** Lets the next thing happen. False: nothing is left to happen. */

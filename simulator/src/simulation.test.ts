@@ -57,6 +57,11 @@ describe('simulated worlds', () => {
     });
   }
 
+  it('[E11] tell whole milliseconds on every clock', () => {
+    const moments = worlds.flatMap(({ trace }) => trace.map(({ at }) => at));
+    expect(moments.filter((at) => !Number.isInteger(at))).toEqual([]);
+  });
+
   it('go the same way whenever they are lived through', async () => {
     for (const world of worlds.slice(0, 20)) {
       const again = await runPlan(drawPlan(world.plan.seed));

@@ -32,7 +32,7 @@ import { Sweeper, type SweepOptions, type SweepResult, sweep } from './sweep.ts'
 import { TimerLines } from './timer-lines.ts';
 import { executeInTransaction, type Transact, type TransactionEffect } from './transaction.ts';
 import { MINUTE, SECOND } from './units.ts';
-import type { World } from './world.ts';
+import { type World, wholeMilliseconds } from './world.ts';
 
 export interface EngineOptions {
   readonly store: RecordStore;
@@ -225,7 +225,8 @@ function checkWork(work: Work | DoneWork, policy: Policy): void {
 }
 
 function assemble(options: EngineOptions): EngineParts {
-  const { store, world, platform, tagAttempt } = options;
+  const { store, platform, tagAttempt } = options;
+  const world = wholeMilliseconds(options.world);
   const engineToken = world.token();
   const startedAt = { wall: world.now(), elapsed: world.elapsed() };
   let attempts = 0;

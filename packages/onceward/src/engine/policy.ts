@@ -69,10 +69,11 @@ export function checkEffect(effect: EffectKind): EffectKind {
 }
 
 export function requireDuration(name: string, value: unknown, least: number): void {
-  if (typeof value === 'number' && value >= least && value <= LONGEST) return;
+  const isWhole = Number.isInteger(value);
+  if (isWhole && (value as number) >= least && (value as number) <= LONGEST) return;
   throw new OncewardError(
     'ONCE_INVALID_CONFIG',
-    `${name} is ${String(value)}; it must be a number of milliseconds from ${least} to ${LONGEST}`,
+    `${name} is ${String(value)}; it must be a whole number of milliseconds from ${least} to ${LONGEST}`,
   );
 }
 

@@ -1,7 +1,7 @@
-/** Milliseconds since the Unix epoch, as the wall clock of one machine tells them. Never a fence: clocks jump. */
+/** Whole milliseconds since the Unix epoch, as the wall clock of one machine tells them. Never a fence: clocks jump. */
 export type EpochMs = number;
 
-/** A length of time in milliseconds. */
+/** A length of time in whole milliseconds. */
 export type DurationMs = number;
 
 export const SECOND: DurationMs = 1_000;

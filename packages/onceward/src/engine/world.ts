@@ -5,9 +5,9 @@ import type { DurationMs, EpochMs } from './units.ts';
  * The real world is `nodeWorld()`; the simulator brings its own, so that one seed gives one history.
  */
 export interface World {
-  /** Wall clock. May jump either way; decides liveness only. */
+  /** Wall clock, in whole milliseconds. May jump either way; decides liveness only. */
   now(): EpochMs;
-  /** Rises steadily while the process lives; deadlines and budgets are measured on it. */
+  /** Whole milliseconds that rise steadily while the process lives; deadlines and budgets are measured on it. */
   elapsed(): DurationMs;
   /** Uniform in [0, 1). Used for jitter. */
   random(): number;
@@ -34,6 +34,23 @@ export type CrashPoint =
   | 'after-step'
   | 'after-doubt'
   | 'before-release';
+
+/**
+ * The same world with whole milliseconds on both clocks. Stores keep times as integers, and a database refuses a
+ * fraction: so a fraction ends here, whoever brought the world.
+ */
+export function wholeMilliseconds(world: World): World {
+  return {
+    now: () => Math.floor(world.now()),
+    elapsed: () => Math.floor(world.elapsed()),
+    random: () => world.random(),
+    token: () => world.token(),
+    startTimer: (ms, callback) => world.startTimer(ms, callback),
+    ...(world.crashPoint === undefined
+      ? {}
+      : { crashPoint: (name: CrashPoint) => world.crashPoint?.(name) }),
+  };
+}
 
 export function sleep(world: World, ms: DurationMs): Promise<void> {
   return new Promise((resolve) => {

@@ -5,7 +5,7 @@ import type { World } from '../engine/world.ts';
 export function nodeWorld(): World {
   return {
     now: Date.now,
-    elapsed: () => performance.now(),
+    elapsed: () => Math.floor(performance.now()),
     random: Math.random,
     token: () => randomBytes(16).toString('base64url'),
     startTimer(ms, callback) {

@@ -22,7 +22,7 @@ export function policyOf(profile: ProfileName, settings: PolicySettings): Policy
     keepRejectedMs: toMs(settings.rejectedTtlSeconds) ?? base.keepRejectedMs,
     waitMs: waitMs(base, settings),
     onStoreDown: settings.onStoreDown,
-    storeTimeoutMs: settings.storeTimeoutSeconds * 1_000,
+    storeTimeoutMs: Math.round(settings.storeTimeoutSeconds * 1_000),
   };
 }
 
@@ -35,6 +35,7 @@ function waitMs(base: Policy, settings: PolicySettings): number {
   return base.waitMs;
 }
 
+/** Rounded: 1.1 s times a thousand is a little more than 1100. */
 function toMs(value: number | null): number | null {
-  return value === null ? null : value * 1_000;
+  return value === null ? null : Math.round(value * 1_000);
 }

@@ -81,14 +81,14 @@ export async function openJobs(around: JobsSurroundings): Promise<Jobs> {
 /** The windows of the settings; what they leave open is as the library has it. */
 export function windowsOf(settings: Settings): JobWindows {
   const ms = (value: number | null, otherwise: number) =>
-    value === null ? otherwise : value * 1_000;
+    value === null ? otherwise : Math.round(value * 1_000);
   const isWaiting = settings.waitForPending !== false;
   return {
     pendingMs: ms(settings.pendingTtlSeconds, jobWindows.pendingMs),
     committedMs: ms(settings.committedTtlSeconds, jobWindows.committedMs),
     rejectedMs: ms(settings.rejectedTtlSeconds, jobWindows.rejectedMs),
     maxEntries: settings.maxEntries,
-    cleanupMs: settings.cleanupIntervalSeconds * 1_000,
+    cleanupMs: Math.round(settings.cleanupIntervalSeconds * 1_000),
     waitMs: isWaiting ? ms(settings.pendingWaitTimeout, jobWindows.waitMs) : 0,
   };
 }
