@@ -10,12 +10,14 @@ import {
   prepare,
   retentionNow,
   settlingNow,
+  swapRecord,
   understand,
 } from './parts.ts';
 import type { PendingRecord, Revision, SettledRecord } from './record.ts';
 import type { RecordStore, TransactionalStore } from './record-store.ts';
 import { Rounds } from './rounds.ts';
-import { claimRecord, keepMsOf, settleRecord } from './transitions.ts';
+import { claimRecord, doubtRecord, keepMsOf, settleRecord } from './transitions.ts';
+import { SECOND } from './units.ts';
 
 /** Runs `work` in one transaction of the caller's database: commits when it resolves, rolls back when it rejects. */
 export type Transact<Tx> = <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;
@@ -38,19 +40,72 @@ export async function executeInTransaction<Tx>(
   if (known === 'mismatch') return refuse(parts, id, 'mismatch');
   if (known instanceof NearAnswer) return replay(parts, id, known, true);
   const owner = parts.nextOwner();
+  let hasBegun = false;
   let done: Done | null = null;
   try {
     await transact(async (tx) => {
-      done = await runWithin(parts, store.within(tx), operation, owner, (attempt) =>
-        effect(attempt, tx),
-      );
+      done = await runWithin(parts, store.within(tx), operation, owner, (attempt) => {
+        hasBegun = true;
+        return effect(attempt, tx);
+      });
     });
   } catch (error) {
+    if (done !== null) return learnOutcome(parts, operation, done, error);
+    if (hasBegun) return concludeRollback(parts, operation, owner, error);
     if (error instanceof RolledBack) return error.execution;
-    if (done === null) throw error;
-    return learnOutcome(parts, operation, done, error);
+    if (!isStoreFault(error)) throw error;
+    parts.observe({ type: 'store_error', phase: 'claim', error });
+    return refuse(parts, id, 'store_unavailable', { retryAfterMs: RETRY_AFTER_MS, cause: error });
   }
   return conclude(parts, operation, done as unknown as Done);
+}
+
+const RETRY_AFTER_MS = 1 * SECOND;
+
+/**
+ * Whether what kept the effect from beginning is the database's: no connection, no BEGIN, no answer to the claim. A
+ * `transact` of the caller's own raises what its driver does; a mistake in it is told as it is.
+ */
+function isStoreFault(error: unknown): boolean {
+  if (error instanceof OncewardError) {
+    return error.code === 'ONCE_STORE_UNAVAILABLE' || error.code === 'ONCE_STORE_FAILED';
+  }
+  return !(error instanceof TypeError || error instanceof ReferenceError);
+}
+
+/**
+ * The effect ran and the transaction was rolled back, so the claim must be gone. If it is there, somebody has committed
+ * the transaction meanwhile, and with it part of the effect: nobody may take such a claim for one that did nothing.
+ */
+async function concludeRollback(
+  parts: EngineParts,
+  operation: Operation,
+  owner: string,
+  error: unknown,
+): Promise<Execution> {
+  const { id, policy } = operation;
+  const stored = await callStore(parts, 'read', policy, () => parts.store.read(id)).catch(
+    () => null,
+  );
+  const current = understand(parts, id, stored);
+  if (current?.record?.state === 'pending' && current.record.owner === owner) {
+    const { record, revision } = current;
+    const doubt = doubtRecord(record, revision, 'outcome_unknown', parts.world.now());
+    await swapRecord(parts, 'settle', policy, id, revision, prepare(id, doubt)).catch(() => null);
+    parts.observe({ type: 'in_doubt', id, reason: 'outcome_unknown' });
+    return refuse(parts, id, 'in_doubt', { cause: endedEarly(error) });
+  }
+  if (error instanceof RolledBack) return error.execution;
+  throw error;
+}
+
+function endedEarly(cause: unknown): OncewardError {
+  return new OncewardError(
+    'ONCE_IN_DOUBT',
+    'the transaction was ended while the effect ran, so part of the effect is committed without its record; use ' +
+      'savepoints within the transaction, and leave its end to whoever began it',
+    { cause },
+  );
 }
 
 interface Done {
@@ -106,7 +161,8 @@ async function runWithin(
   const result = await callStore(parts, 'settle', policy, () =>
     store.swap(id, revision, prepare(id, settled)),
   );
-  if (!result.won) throw new RolledBack(refuse(parts, id, 'fence_lost', { retryAfterMs: 1_000 }));
+  if (!result.won)
+    throw new RolledBack(refuse(parts, id, 'fence_lost', { retryAfterMs: RETRY_AFTER_MS }));
   return { record: settled, settlement, fence: revision };
 }
 
@@ -138,7 +194,7 @@ async function claimWithin(
   }
   if (decision.kind === 'refuse') throw new RolledBack(refuse(parts, id, decision.reason));
   if (decision.kind === 'doubt') throw new RolledBack(refuse(parts, id, 'in_doubt'));
-  const details = { retryAfterMs: 1_000 };
+  const details = { retryAfterMs: RETRY_AFTER_MS };
   throw new RolledBack(refuse(parts, id, 'in_progress', details));
 }
 
@@ -158,7 +214,7 @@ async function learnOutcome(
   } catch (cause) {
     if (!(cause instanceof OncewardError)) throw cause;
   }
-  const details = { retryAfterMs: 1_000, cause: error };
+  const details = { retryAfterMs: RETRY_AFTER_MS, cause: error };
   return refuse(parts, operation.id, 'outcome_unknown', details);
 }
 

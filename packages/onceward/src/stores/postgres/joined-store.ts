@@ -16,7 +16,7 @@ import type { PgClient } from './pg-driver.ts';
 import { explain } from './pg-session.ts';
 import { collision, hashOf, READ, type ReadRow, recordFor, uuidText } from './record-rows.ts';
 import { countRecords, scanRecords } from './record-scan.ts';
-import { SWAP, SwapBatch, type SwapRow } from './swap-batch.ts';
+import { SWAP_WITHIN, SwapBatch, type SwapRow } from './swap-batch.ts';
 
 /** What stands in the way of a claim may be swept away before it can be shown; hardly twice in a row. */
 const MOST_TRIES = 5;
@@ -26,6 +26,8 @@ export class JoinedStore implements RecordStore {
   readonly traits: StoreTraits;
   readonly #client: PgClient;
   readonly #deadlines: CallDeadlines;
+  /** The transaction of the first write; each later one must be part of it too. */
+  #transaction: string | null = null;
 
   constructor(traits: StoreTraits, client: PgClient, timeoutMs: DurationMs) {
     this.traits = traits;
@@ -46,7 +48,11 @@ export class JoinedStore implements RecordStore {
     // Another transaction that is writing the same operation is waited for: its end decides.
     const batch = new SwapBatch([{ id, hash: hashOf(id), expected, next }]);
     for (let tries = 0; tries < MOST_TRIES; tries += 1) {
-      const [answer] = batch.answers(await this.#run<SwapRow>(SWAP, batch.parameters(true)));
+      const parameters = [...batch.parameters(true), this.#transaction];
+      const rows = await this.#run<SwapRow>(SWAP_WITHIN, parameters);
+      if (rows[0] === undefined) throw otherTransaction();
+      this.#transaction = rows[0].transaction ?? null;
+      const [answer] = batch.answers(rows);
       if (answer === 'collision') throw collision();
       if (answer !== undefined && answer !== 'busy') return answer;
     }
@@ -70,4 +76,13 @@ export class JoinedStore implements RecordStore {
     const { rows } = await this.#deadlines.bound(this.#client.query(text, values), explain);
     return rows as readonly Row[];
   }
+}
+
+function otherTransaction(): StoreError {
+  return new StoreError(
+    'ONCE_INVALID_INPUT',
+    'the transaction in which the operation was claimed has been ended by somebody else, so its effect and its record ' +
+      'are not one; use savepoints within the transaction, and leave its end to whoever began it',
+    { applied: 'no' },
+  );
 }

@@ -34,6 +34,14 @@ export const SWAP_NAME = 'onceward_swap_batch';
 export const SWAP = `select ${EPOCH}, s.*
   from onceward.swap_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) s`;
 
+/**
+ * The same within the caller's transaction, which is told. If another one is named than is open, nothing is done and
+ * nothing is told: the condition looks at no row, so the server tests it before it calls the function.
+ */
+export const SWAP_WITHIN = `select pg_current_xact_id()::text as transaction, s.*
+  from onceward.swap_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) s
+  where $16::text is null or $16::text = pg_current_xact_id()::text`;
+
 interface Write extends SwapItem {
   readonly next: NextRecord;
 }
@@ -105,6 +113,8 @@ const dueIn = ({ next }: Write) => (next.dueAt === null ? null : Math.ceil(next.
 const bytesIn = ({ next }: Write) => next.bytes;
 
 export interface SwapRow {
+  /** Of the transaction, where it was asked for. */
+  readonly transaction?: string;
   readonly place: number;
   readonly outcome: number;
   readonly revision: string;

@@ -1,5 +1,6 @@
 import { StoreError } from '../../engine/errors.ts';
 import type { CallDeadlines } from '../call-deadlines.ts';
+import { guardedClient } from './guarded-client.ts';
 import type { PgClient, PgMessage, PgPool, PgPoolClient } from './pg-driver.ts';
 
 export interface Transactions {
@@ -29,10 +30,12 @@ export async function runInTransaction<T>(
   const run = (statement: string) => deadlines.bound(client.query(statement), (cause) => cause);
   let healthy = false;
   try {
-    await run('begin isolation level read committed');
+    await run('begin isolation level read committed').catch((cause: unknown) => {
+      throw notBegun(cause);
+    });
     let result: T;
     try {
-      result = await work(client);
+      result = await work(guardedClient(client));
     } catch (error) {
       healthy = await run('rollback').then(
         () => true,
@@ -63,11 +66,7 @@ export async function runInTransaction<T>(
 async function checkOut(pool: PgPool, deadlines: CallDeadlines): Promise<PgPoolClient> {
   const connecting = pool.connect();
   try {
-    return await deadlines.bound(
-      connecting,
-      (cause) => cause,
-      () => 'no',
-    );
+    return await deadlines.bound(connecting, notBegun, () => 'no');
   } catch (error) {
     connecting.then(
       (client) => client.release(),
@@ -75,6 +74,16 @@ async function checkOut(pool: PgPool, deadlines: CallDeadlines): Promise<PgPoolC
     );
     throw error;
   }
+}
+
+/** No connection, or no BEGIN on it: nothing has happened. */
+function notBegun(cause: unknown): StoreError {
+  if (cause instanceof StoreError && cause.applied === 'no') return cause;
+  return new StoreError(
+    'ONCE_STORE_UNAVAILABLE',
+    `PostgreSQL could not begin a transaction: ${(cause as Error).message}`,
+    { cause, applied: 'no' },
+  );
 }
 
 /** PostgreSQL ends a transaction in which a statement has failed by ROLLBACK, and calls that a success. */
