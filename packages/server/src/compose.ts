@@ -80,12 +80,15 @@ export async function compose(config: Config, log: Logger, parts: Parts = {}): P
     ledger,
     async close() {
       await ledger?.close();
-      await engine.close();
+      await engine.close(UNRECORDED_GRACE_MS);
       await store.close();
       await audit.close();
     },
   };
 }
+
+/** Answers that were given while the store took no writes are lost with the process: a while for those. */
+const UNRECORDED_GRACE_MS = 5_000;
 
 async function openStore(settings: Settings, log: Logger): Promise<RecordStore> {
   // A gate keeps nothing that outlives it: its managers do.

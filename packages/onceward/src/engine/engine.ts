@@ -33,6 +33,7 @@ import { TimerLines } from './timer-lines.ts';
 import { executeInTransaction, type Transact, type TransactionEffect } from './transaction.ts';
 import { MINUTE, SECOND } from './units.ts';
 import { type World, wholeMilliseconds } from './world.ts';
+import { WriteCheck } from './write-check.ts';
 
 export interface EngineOptions {
   readonly store: RecordStore;
@@ -66,9 +67,12 @@ export interface ListQuery {
 export class Engine {
   readonly #parts: EngineParts;
   readonly #sweeper: Sweeper | null;
+  readonly #writes = new WriteCheck();
+  readonly #trialId: OperationId;
 
   constructor(options: EngineOptions) {
-    this.#parts = assemble(options);
+    this.#parts = assemble(options, () => this.#writes.suspect());
+    this.#trialId = { scope: NOBODY.scope, key: `trial-${options.world.token()}` };
     this.#sweeper = options.sweep === false ? null : new Sweeper(this.#parts, options.sweep);
     this.#sweeper?.start();
   }
@@ -154,9 +158,10 @@ export class Engine {
     }
   }
 
-  /** Fails when the store does not answer. */
+  /** Fails when the store does not answer, or takes no writes since one has failed. */
   async ping(): Promise<void> {
     await callStore(this.#parts, 'read', BOUND, () => this.#parts.store.read(NOBODY));
+    await this.#writes.assertWritable(this.#parts, this.#trialId, BOUND);
   }
 
   count(): Promise<StoreCount> {
@@ -224,9 +229,10 @@ function checkWork(work: Work | DoneWork, policy: Policy): void {
   else checkEffect(work.effect);
 }
 
-function assemble(options: EngineOptions): EngineParts {
+function assemble(options: EngineOptions, onWriteError: () => void): EngineParts {
   const { store, platform, tagAttempt } = options;
   const world = wholeMilliseconds(options.world);
+  const observe = options.observe ?? ignoreEvent;
   const engineToken = world.token();
   const startedAt = { wall: world.now(), elapsed: world.elapsed() };
   let attempts = 0;
@@ -237,7 +243,10 @@ function assemble(options: EngineOptions): EngineParts {
     near: new NearTier(options.near, world.token()),
     timers: new TimerLines(world),
     late: new LateWork(world, { forMs: 10 * MINUTE, atMost: 1_000 }),
-    observe: options.observe ?? ignoreEvent,
+    observe(event) {
+      if (event.type === 'store_error' && event.phase !== 'read') onWriteError();
+      observe(event);
+    },
     audit: options.audit ?? ignoreLine,
     nextOwner() {
       attempts += 1;

@@ -26,6 +26,11 @@ export interface SegmentLogOptions {
   readonly segmentBytes?: number;
   /** Open although entries are lost. Without it the log refuses, because what is missing might matter. */
   readonly acceptDamage?: boolean;
+  /**
+   * A write for which there is no room is taken back, and the log goes on when there is. For users to whom each entry
+   * stands alone: without it the log stops, so that nothing is ever written behind an entry that was given up.
+   */
+  readonly resumesWithRoom?: boolean;
   readonly fileSystem?: FileSystem;
 }
 
@@ -95,6 +100,7 @@ class Opening {
       directory,
       kind,
       segmentBytes,
+      resumesWithRoom: this.#options.resumesWithRoom === true,
       fileSystem: this.#fileSystem,
       log: this.#identity ?? this.#begin(randomBytes(16)),
       segments: this.#segments.filter((segment) => segment.end > SECTOR),

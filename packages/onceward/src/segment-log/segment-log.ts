@@ -25,6 +25,8 @@ export interface LogStart {
   readonly directory: string;
   readonly kind: string;
   readonly segmentBytes: number;
+  /** See `SegmentLogOptions`. */
+  readonly resumesWithRoom: boolean;
   readonly fileSystem: FileSystem;
   readonly lock: DirectoryLock;
   readonly log: Uint8Array;
@@ -70,6 +72,8 @@ export class SegmentLog {
   #isScheduled = false;
   #draining: Promise<void> | null = null;
   #failure: StoreError | null = null;
+  /** Entries were given up, so that the next batch does not follow on the last one: it begins a segment. */
+  #hasGap = false;
   #closing: Promise<void> | null = null;
 
   constructor(start: LogStart) {
@@ -161,11 +165,15 @@ export class SegmentLog {
     if (oldest?.number !== number || oldest === this.#active) {
       throw new RangeError(`Segment ${number} is not the oldest that is no longer written.`);
     }
+    await this.#remove(oldest);
+  }
+
+  async #remove(segment: Segment): Promise<void> {
     const { fileSystem, directory } = this.#start;
-    await fileSystem.unlink(oldest.path);
+    await fileSystem.unlink(segment.path);
     await fileSystem.syncDirectory(directory);
-    this.#segments.delete(number);
-    await oldest.close();
+    this.#segments.delete(segment.number);
+    await segment.close();
   }
 
   /** Writes what waits, marks the end, and releases the lock. */
@@ -181,12 +189,12 @@ export class SegmentLog {
       await (this.#draining ?? new Promise((resolve) => setImmediate(resolve)));
     }
     const active = this.#active;
-    if (this.#failure === null && active && active.end > SECTOR) {
+    if (this.#failure === null && !this.#hasGap && active && active.end > SECTOR) {
       // An empty batch behind the last one tells the next life that the last one was whole.
       try {
         await this.#write(this.#filling);
       } catch (error) {
-        this.#fail(error, this.#filling);
+        await this.#giveUp(error, this.#filling);
       }
     }
     await this.#spare.discard();
@@ -218,7 +226,7 @@ export class SegmentLog {
       try {
         position = await this.#write(batch);
       } catch (error) {
-        this.#fail(error, batch);
+        await this.#giveUp(error, batch);
       }
       if (position >= 0) {
         batch.announce((this.#active as Segment).number, position);
@@ -242,16 +250,24 @@ export class SegmentLog {
   async #write(batch: Batch): Promise<number> {
     const { sealedLength } = batch;
     let active = this.#active as Segment;
-    if (active.end + sealedLength > this.#capacity && active.end > SECTOR) {
-      active = await this.#createSegment(batch.firstSequence);
-      this.#active = active;
-    }
+    const isFull = active.end + sealedLength > this.#capacity && active.end > SECTOR;
+    if (isFull || this.#hasGap) active = await this.#advance(batch.firstSequence);
     const position = active.end;
     await writeFully(active.file, batch.seal(active.header.nonce), position);
     active.end = position + sealedLength;
     this.#previousEnd = batch.firstSequence + batch.count;
     if (active.end > SPARE_FROM) this.#spare.prepare(this.#start.segmentBytes);
     return position;
+  }
+
+  /** Begins a segment. One before it that stayed empty goes: while there is no room, they would pile up. */
+  async #advance(firstSequence: number): Promise<Segment> {
+    const before = this.#active as Segment;
+    const active = await this.#createSegment(firstSequence);
+    this.#active = active;
+    this.#hasGap = false;
+    if (before.end <= SECTOR) await this.#remove(before);
+    return active;
   }
 
   /**
@@ -274,31 +290,60 @@ export class SegmentLog {
     const spare = await this.#spare.take();
     this.#capacity = Math.min(this.#start.segmentBytes, spare ? Infinity : GROWING_BYTES);
     const temporary = spare ?? `${path}.new`;
-    const blank: OpenFile = await fileSystem.open(temporary, spare ? 'write' : 'create');
     try {
-      await writeFully(blank, encodeSegmentHeader(header), 0);
-      await blank.sync();
-    } finally {
-      await blank.close();
+      const blank: OpenFile = await fileSystem.open(temporary, spare ? 'write' : 'create');
+      try {
+        await writeFully(blank, encodeSegmentHeader(header), 0);
+        await blank.sync();
+      } finally {
+        await blank.close();
+      }
+    } catch (error) {
+      await fileSystem.unlink(temporary).catch(() => undefined);
+      throw error;
     }
-    await fileSystem.rename(temporary, path);
-    await fileSystem.syncDirectory(directory);
+    try {
+      await fileSystem.rename(temporary, path);
+      await fileSystem.syncDirectory(directory);
+    } catch (cause) {
+      throw new NameInDoubt(cause);
+    }
     const segment = new Segment(path, header, await fileSystem.open(path, 'write-through'));
     this.#segments.set(number, segment);
     return segment;
   }
 
-  #fail(cause: unknown, batch: Batch): void {
-    const { directory } = this.#start;
-    const failure = new StoreError(
-      'ONCE_STORE_FAILED',
-      `Writing to ${directory} failed (${(cause as Error).message}). Nothing more is written; what was acknowledged ` +
-        'is kept. Mend the disk or make room, then open the store again.',
-      { cause, applied: 'unknown' },
-    );
+  async #giveUp(cause: unknown, batch: Batch): Promise<void> {
+    if (this.#start.resumesWithRoom && isOutOfRoom(cause) && (await this.#takeBack())) {
+      this.#hasGap = true;
+      this.#failAll(batch, noRoom(this.#start.directory, cause));
+      return;
+    }
+    const error = cause instanceof NameInDoubt ? cause.cause : cause;
+    const failure = stopped(this.#start.directory, error);
     this.#failure = failure;
-    batch.fail(failure);
-    const never = notApplied(failure);
+    this.#failAll(batch, failure);
+  }
+
+  /**
+   * Cuts off what a write without room has left behind. Everything before it was durable when it was announced, so once
+   * the cut is durable too the log is exactly what it was. After any other failure nobody knows what a sync has
+   * dropped, and the log stays stopped.
+   */
+  async #takeBack(): Promise<boolean> {
+    const { file, end } = this.#active as Segment;
+    try {
+      await file.truncate(end);
+      await file.sync();
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #failAll(batch: Batch, error: StoreError): void {
+    batch.fail(error);
+    const never = notApplied(error);
     for (const waiting of [...this.#full.splice(0), this.#filling]) waiting.fail(never);
     this.#filling = this.#newBatch();
   }
@@ -314,6 +359,37 @@ export class SegmentLog {
     batch.reset(0);
     this.#pool.push(batch);
   }
+}
+
+/** A segment may or may not have got its name: only an opening, which looks, can tell. */
+class NameInDoubt extends Error {
+  constructor(cause: unknown) {
+    super('a segment may or may not have its name', { cause });
+  }
+}
+
+const NO_ROOM = new Set(['ENOSPC', 'EDQUOT']);
+
+function isOutOfRoom(error: unknown): boolean {
+  return NO_ROOM.has((error as NodeJS.ErrnoException).code ?? '');
+}
+
+function noRoom(directory: string, cause: unknown): StoreError {
+  return new StoreError(
+    'ONCE_STORE_UNAVAILABLE',
+    `There is no room left to write to ${directory} (${(cause as Error).message}). Nothing was written. Make room; the ` +
+      'store goes on by itself.',
+    { cause, applied: 'no' },
+  );
+}
+
+function stopped(directory: string, cause: unknown): StoreError {
+  return new StoreError(
+    'ONCE_STORE_FAILED',
+    `Writing to ${directory} failed (${(cause as Error).message}). Nothing more is written; what was acknowledged ` +
+      'is kept. Mend the disk or make room, then open the store again.',
+    { cause, applied: 'unknown' },
+  );
 }
 
 function notApplied(failure: StoreError): StoreError {

@@ -24,7 +24,11 @@ export class SpareSegment {
   /** Begins to prepare one in the background, unless there is one. */
   prepare(byteLength: number): void {
     if (this.#preparing !== null || this.#isStopped) return;
-    this.#preparing = this.#fill(byteLength).catch(() => false);
+    // Where there is no room for it, it must not take what is left from those who write.
+    this.#preparing = this.#fill(byteLength).catch(async () => {
+      await this.#fileSystem.unlink(this.#path).catch(() => undefined);
+      return false;
+    });
   }
 
   /** The path of the prepared file, which is the caller's from now on, or `null` if none is ready. */

@@ -3,6 +3,7 @@ import type { Program } from '../compose.ts';
 import { requireRole } from './credential-check.ts';
 import { problem } from './fields.ts';
 import { Problem } from './problem.ts';
+import { isOutOfRoom, storeProblem } from './store-problem.ts';
 import type { Api } from './zod-schemas.ts';
 
 const tags = ['health'];
@@ -28,7 +29,7 @@ const statsAnswer = z.object({
 
 /** Whether it lives, whether it can serve, and how it is doing. */
 export function healthRoutes(api: Api, program: Program, isClosing: () => boolean): void {
-  const { engine, metrics, credentials } = program;
+  const { engine, metrics, credentials, log } = program;
 
   api.get(
     '/healthz',
@@ -47,15 +48,20 @@ export function healthRoutes(api: Api, program: Program, isClosing: () => boolea
     {
       schema: {
         tags,
-        summary: 'Requests can be served: the store answers and nobody asked to stop',
+        summary: 'Requests can be served: the store reads and writes, and nobody asked to stop',
         response: { 200: z.object({ status: z.literal('ready') }), 503: problem },
       },
     },
     async () => {
       if (isClosing()) throw new Problem('closing', 'the server is finishing what it has begun');
-      await engine.ping();
+      await engine.ping().catch((error: unknown) => {
+        log.error({ err: error }, 'not ready');
+        throw storeProblem(error);
+      });
       if (program.ledger?.failure !== undefined) {
-        throw new Problem('store-unavailable', 'the ledger has stopped; restart the server');
+        const why = isOutOfRoom(program.ledger.failure) ? ' because the disk is full' : '';
+        const detail = `the ledger has stopped${why}; see the log, mend the cause and restart the server`;
+        throw new Problem('store-unavailable', detail);
       }
       return { status: 'ready' as const };
     },

@@ -107,7 +107,8 @@ function watchMemory(make: Instruments, registry: Registry, engine: Engine): voi
 }
 
 function watchStore(make: Instruments, engine: Engine): void {
-  make.gauge('store_up', 'Whether the store answered when this was scraped.', [], async (self) => {
+  const up = 'Whether the store could be read and written when this was scraped.';
+  make.gauge('store_up', up, [], async (self) => {
     const isUp = await engine.ping().then(
       () => 1,
       () => 0,

@@ -43,6 +43,7 @@ export async function openWalStore(options: WalStoreOptions): Promise<WalStore> 
     replay: table,
     segmentBytes,
     acceptDamage,
+    resumesWithRoom: true,
     ...(fileSystem ? { fileSystem } : {}),
   });
   return new WalStore(log, table, maxRecordBytes, 2 * segmentBytes, onDamage);

@@ -82,9 +82,9 @@ export class Reclaimer {
         this.#room.table.forgetSegment(oldest);
       }
     } catch {
-      // The log has failed, and says so to every writer; or it could not remove a file, which stays until the next
-      // opening.
-      this.#isStopped = true;
+      // The log has failed, and says so to every writer; or there was no room, or a file could not be removed: the
+      // next occasion will show.
+      if (this.#log.failure !== null) this.#isStopped = true;
     }
   }
 
