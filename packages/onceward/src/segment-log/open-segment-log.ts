@@ -4,6 +4,7 @@ import { StoreError } from '../engine/errors.ts';
 import { MIB } from '../engine/units.ts';
 import type { Damage } from './damage.ts';
 import { type FileSystem, type OpenFile, writeFully } from './file-system.ts';
+import { readExtent } from './log-extent.ts';
 import { nodeFileSystem } from './node-file-system.ts';
 import { Segment, segmentNumber, segmentPath } from './segment.ts';
 import {
@@ -113,12 +114,33 @@ class Opening {
 
   async replayAll(): Promise<void> {
     const numbers = await listSegments(this.#options);
+    await this.#checkExtent(numbers);
     for (const number of numbers) {
-      this.#lastNumber = number;
+      this.#lastNumber = Math.max(this.#lastNumber, number);
       await this.#replayOne(number, number === numbers.at(-1));
     }
     const losses = this.#damage.filter((damage) => damage.entries !== 0);
     if (losses.length > 0 && !this.#options.acceptDamage) throw refuseDamage(losses);
+  }
+
+  /** A missing end shows only here: what is left is a whole log. */
+  async #checkExtent(numbers: readonly number[]): Promise<void> {
+    const { directory } = this.#options;
+    const extent = await readExtent(this.#fileSystem, directory);
+    if (extent === null) return;
+    if (extent === 'unreadable') {
+      const file = join(directory, 'extent.json');
+      this.#report(missing(file, 'it cannot be told whether the first and last segment are there'));
+      return;
+    }
+    // A number is never given twice, also if its segment is lost.
+    this.#lastNumber = extent.last;
+    for (const end of ['first', 'last'] as const) {
+      const number = extent[end];
+      if (numbers.includes(number)) continue;
+      const path = segmentPath(directory, number);
+      this.#report(missing(path, `the ${end} segment of the log is missing`));
+    }
   }
 
   async #replayOne(number: number, isLast: boolean): Promise<void> {
@@ -206,6 +228,10 @@ class Opening {
   async abandon(): Promise<void> {
     for (const segment of this.#segments) await segment.close();
   }
+}
+
+function missing(file: string, finding: string): Damage {
+  return { file, offset: 0, byteLength: 0, finding, sequence: 0, entries: null };
 }
 
 /**

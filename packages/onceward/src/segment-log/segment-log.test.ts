@@ -9,6 +9,10 @@ import type { LogPosition, SegmentLog } from './segment-log.ts';
 
 const DIRECTORY = '/log';
 
+function segmentsIn(files: ReadonlyMap<string, Buffer>): string[] {
+  return [...files.keys()].filter((path) => path.endsWith('.log')).sort();
+}
+
 function append(log: SegmentLog, text: string): Promise<LogPosition> {
   return log.appendBytes(Buffer.from(text));
 }
@@ -47,7 +51,7 @@ async function write(batches: readonly (readonly string[])[]) {
   let last: LogPosition[] = [];
   for (const texts of batches) last = await Promise.all(texts.map((text) => append(log, text)));
   const files = disk.files();
-  const path = [...files.keys()].sort().at(-1) as string;
+  const path = segmentsIn(files).at(-1) as string;
   const lastBatchAt = (last[0] as LogPosition).offset - 32;
   const highest = (last.at(-1) as LogPosition).sequence;
   return { files, path, bytes: files.get(path) as Buffer, lastBatchAt, highest };
@@ -130,7 +134,7 @@ describe('segment log', () => {
     const whole = [...KEPT, ...LAST];
     let refusals = 0;
     for (const files of [killed.files, closedDisk.files()]) {
-      const paths = [...files.keys()];
+      const paths = segmentsIn(files);
       const flip = fc.record({ file: fc.nat(paths.length - 1), at: fc.nat(), bit: fc.nat(7) });
       const property = fc.asyncProperty(flip, async ({ file, at, bit }) => {
         const path = paths[file] as string;
@@ -170,7 +174,7 @@ describe('segment log', () => {
     const { log } = await open(disk);
     const { offset } = await append(log, 'x'.repeat(2_000));
     await log.close();
-    const path = [...disk.files().keys()].at(-1) as string;
+    const path = segmentsIn(disk.files()).at(-1) as string;
     const afterClose = wiped(disk.files().get(path) as Buffer, offset - 32 + 512);
     await expect(open(withFile(disk.files(), path, afterClose))).rejects.toMatchObject({ code });
   });
@@ -190,7 +194,7 @@ describe('segment log', () => {
     for (let index = 0; index < 40; index++) await append(log, 'x'.repeat(1_000));
     await log.close();
     const files = disk.files();
-    const paths = [...files.keys()].sort();
+    const paths = segmentsIn(files);
     expect(paths.length).toBeGreaterThan(2);
     files.delete(paths[1] as string);
     const code = 'ONCE_RECORD_UNREADABLE';
@@ -281,7 +285,7 @@ describe('segment log on a failing disk', () => {
       let syncs = 0;
       const { disk, acknowledged, errors } = await writeUntilFailure({
         before: ({ kind, path }) => {
-          const isSecond = path.includes('000000000002') || (path === DIRECTORY && ++syncs === 2);
+          const isSecond = path.includes('000000000002') || (path === DIRECTORY && ++syncs === 3);
           if (kind === step && isSecond) throw fail('ENOSPC');
         },
       });

@@ -5,6 +5,7 @@ import { MIB } from '../engine/units.ts';
 import { Batch, type LogEntry } from './batch.ts';
 import type { Damage } from './damage.ts';
 import { type DirectoryLock, type FileSystem, type OpenFile, writeFully } from './file-system.ts';
+import { writeExtent } from './log-extent.ts';
 import { type ReadEntry, Segment, segmentPath } from './segment.ts';
 import { encodeSegmentHeader, SECTOR, type SegmentHeader } from './segment-format.ts';
 import { SpareSegment } from './spare-segment.ts';
@@ -60,6 +61,8 @@ export class SegmentLog {
   readonly damage: readonly Damage[];
   readonly #start: LogStart;
   readonly #segments = new Map<number, Segment>();
+  /** Those that are being removed: the extent names them no more. */
+  readonly #leaving = new Set<number>();
   readonly #spare: SpareSegment;
   readonly #pool: Batch[] = [];
   readonly #full: Batch[] = [];
@@ -74,6 +77,7 @@ export class SegmentLog {
   #failure: StoreError | null = null;
   /** Entries were given up, so that the next batch does not follow on the last one: it begins a segment. */
   #hasGap = false;
+  #extentWritten: Promise<void> = Promise.resolve();
   #closing: Promise<void> | null = null;
 
   constructor(start: LogStart) {
@@ -92,6 +96,7 @@ export class SegmentLog {
   /** Creates the first segment of this life, which also makes its first sequence known to the next. */
   async begin(): Promise<void> {
     this.#active = await this.#createSegment(this.#nextSequence);
+    await this.#writeExtent();
   }
 
   /** Set once writing has failed; nothing is written any more after that. */
@@ -170,10 +175,25 @@ export class SegmentLog {
 
   async #remove(segment: Segment): Promise<void> {
     const { fileSystem, directory } = this.#start;
+    this.#leaving.add(segment.number);
+    await this.#writeExtent();
     await fileSystem.unlink(segment.path);
     await fileSystem.syncDirectory(directory);
     this.#segments.delete(segment.number);
+    this.#leaving.delete(segment.number);
     await segment.close();
+  }
+
+  /** One after the other: a segment may begin while another is being removed. */
+  #writeExtent(): Promise<void> {
+    const turn = this.#extentWritten.then(() => {
+      const { fileSystem, directory } = this.#start;
+      const [first] = [...this.#segments.keys()].filter((number) => !this.#leaving.has(number));
+      const last = (this.#active as Segment).number;
+      return writeExtent(fileSystem, directory, { first: first ?? last, last });
+    });
+    this.#extentWritten = turn.catch(() => undefined);
+    return turn;
   }
 
   /** Writes what waits, marks the end, and releases the lock. */
@@ -265,6 +285,7 @@ export class SegmentLog {
     const before = this.#active as Segment;
     const active = await this.#createSegment(firstSequence);
     this.#active = active;
+    await this.#writeExtent();
     this.#hasGap = false;
     if (before.end <= SECTOR) await this.#remove(before);
     return active;

@@ -49,6 +49,10 @@ async function writeSome() {
   return { files: disk.files(), kept };
 }
 
+function lastSegment(files: ReadonlyMap<string, Buffer>): string {
+  return [...files.keys()].filter((path) => path.endsWith('.log')).at(-1) as string;
+}
+
 function withFile(files: ReadonlyMap<string, Buffer>, path: string, bytes: Buffer): PowerCutDisk {
   return new PowerCutDisk({}, new Map(files).set(path, bytes));
 }
@@ -56,7 +60,7 @@ function withFile(files: ReadonlyMap<string, Buffer>, path: string, bytes: Buffe
 describe('wal store with damage', () => {
   it('[E10] treats no damaged record as absent: it comes back as stored, or the store refuses to open', async () => {
     const { files, kept } = await writeSome();
-    const path = [...files.keys()].at(-1) as string;
+    const path = lastSegment(files);
     const intact = files.get(path) as Buffer;
     let quarantined = 0;
     const flip = fc.record({ at: fc.nat(intact.length - 1), bit: fc.nat(7) });
@@ -97,7 +101,7 @@ describe('wal store with damage', () => {
     const disk = new PowerCutDisk();
     const store = await open(disk);
     const revision = await put(store, 'rots', null, 'a text that rots', 'committed');
-    const path = [...disk.files().keys()].at(-1) as string;
+    const path = lastSegment(disk.files());
     const file = await disk.open(path, 'write');
     const bytes = disk.files().get(path) as Buffer;
     const at = bytes.indexOf('a text that rots');
@@ -119,7 +123,7 @@ describe('wal store with damage', () => {
 
   it('[E10] refuses to open over a loss, and tells of it when made to open', async () => {
     const { files } = await writeSome();
-    const path = [...files.keys()].at(-1) as string;
+    const path = lastSegment(files);
     const bytes = Buffer.from(files.get(path) as Buffer);
     // Wipes the head of a record's entry, id and all, in the middle of the file.
     const at = bytes.indexOf('outcome of key-5');
@@ -149,7 +153,7 @@ describe('wal store made to open over a loss', () => {
     }
     await put(store, 'other', null, 'other', 'committed');
     const files = disk.files();
-    const path = [...files.keys()].at(-1) as string;
+    const path = lastSegment(files);
     const bytes = Buffer.from(files.get(path) as Buffer);
     // Each swap was a batch of its own: this wipes the first forgetting, whole.
     const at = Math.floor(bytes.indexOf('turn 0') / 512) * 512 + 512;
