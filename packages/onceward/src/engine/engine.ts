@@ -11,7 +11,13 @@ import { type DoneWork, type Placed, placeWork, type Work } from './placement.ts
 import type { Platform } from './platform.ts';
 import { checkEffect, checkPolicy, type Policy, requireDuration } from './policy.ts';
 import { profiles } from './profiles.ts';
-import type { OperationId, OperationRecord, RecordState, Revision } from './record.ts';
+import {
+  NOT_RETAINED,
+  type OperationId,
+  type OperationRecord,
+  type RecordState,
+  type Revision,
+} from './record.ts';
 import type { RecordStore, StoreCount, TransactionalStore } from './record-store.ts';
 import {
   type FencedChange,
@@ -97,7 +103,10 @@ export class Engine {
     return executeInTransaction(this.#parts, shared, operation, transact, effect);
   }
 
-  /** The function form, for any code: returns the value, of this run or of the one before. */
+  /**
+   * The function form, for any code: returns the value, of this run or of the one before. Values are kept as JSON. One that
+   * JSON cannot hold is returned to whoever ran the effect, and retries are told `ONCE_NOT_RETAINED`.
+   */
   async once<T>(options: OnceOptions, effect: OnceEffect<T>): Promise<T> {
     const { scope, key, input, probe, signal } = options;
     const asked = JSON.stringify(input ?? null);
@@ -109,11 +118,16 @@ export class Engine {
       ...(probe === undefined ? {} : { probe }),
       ...(signal === undefined ? {} : { signal }),
     };
-    const execution = await this.execute(operation, async (attempt) => ({
-      as: 'committed',
-      outcome: toOutcome(await effect(attempt)),
-    }));
-    return toValue<T>(execution);
+    let unkept: { readonly value: T } | null = null;
+    const execution = await this.execute(operation, async (attempt) => {
+      const value = await effect(attempt);
+      const outcome = toOutcome(value);
+      if (outcome.contentType === NOT_RETAINED) unkept = { value };
+      return { as: 'committed', outcome };
+    });
+    // Who ran it gets what it returned, this once.
+    const own = unkept as { readonly value: T } | null;
+    return own !== null && execution.kind === 'executed' ? own.value : toValue<T>(execution);
   }
 
   async reserve(operation: Omit<Operation, 'signal' | 'probe'>): Promise<ReserveResult> {

@@ -19,9 +19,25 @@ export type OnceEffect<T> = (attempt: Attempt) => Promise<T>;
 
 const JSON_TYPE = 'application/json';
 
+/**
+ * The result as it is kept: as JSON. One that JSON cannot hold is not kept, and why stands in its place: the effect has
+ * happened, so its record must be settled whatever it returned.
+ */
 export function toOutcome(value: unknown): Outcome {
-  const text = value === undefined ? '' : JSON.stringify(value);
-  return { contentType: JSON_TYPE, bytes: new TextEncoder().encode(text) };
+  const encode = (text: string) => new TextEncoder().encode(text);
+  try {
+    return { contentType: JSON_TYPE, bytes: encode(value === undefined ? '' : toJson(value)) };
+  } catch (error) {
+    return { contentType: NOT_RETAINED, bytes: encode((error as Error).message) };
+  }
+}
+
+function toJson(value: unknown): string {
+  // JSON would make an empty object of these.
+  const isEmptied = value instanceof Map || value instanceof Set;
+  const text = isEmptied ? undefined : JSON.stringify(value);
+  if (text !== undefined) return text;
+  throw new TypeError(`JSON cannot hold a ${isEmptied ? value.constructor.name : typeof value}`);
 }
 
 /** The value that an execution stands for; everything that is not a value is thrown as a coded error. */
@@ -39,13 +55,19 @@ export function toValue<T>(execution: Execution): T {
 }
 
 function fromOutcome<T>(outcome: Outcome): T {
+  const text = new TextDecoder().decode(outcome.bytes);
+  if (outcome.contentType === NOT_RETAINED && text !== '') {
+    throw new OncewardError(
+      'ONCE_NOT_RETAINED',
+      `the effect ran once, but its result could not be kept (${text}); return what JSON can hold`,
+    );
+  }
   if (outcome.contentType === NOT_RETAINED) {
     throw new OncewardError(
       'ONCE_TOO_LARGE',
       'the effect ran once, but its result was longer than maxOutcomeBytes and was not kept',
     );
   }
-  const text = new TextDecoder().decode(outcome.bytes);
   return (text === '' ? undefined : JSON.parse(text)) as T;
 }
 

@@ -10,8 +10,8 @@ const PROBE_BYTES = 16 * KIB;
 
 /**
  * Whether the store takes writes. A store that answers reads may still refuse every write, as one on a full disk does.
- * Nothing is tried while writes succeed; from the first that failed on, each question is answered by a write of its own,
- * so that a process that gets no requests while it is not ready finds out when it is.
+ * Nothing is tried while writes succeed. From the first that failed on, each question is answered by a write of its
+ * own, so that a process that gets no requests while it is not ready finds out when it is.
  */
 export class WriteCheck {
   #isSuspect = false;

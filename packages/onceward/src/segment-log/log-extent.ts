@@ -5,8 +5,8 @@ import { type FileSystem, writeFully } from './file-system.ts';
  * The first and the last segment, in a file of their own: a gap in the middle shows by itself, the loss of an end does
  * not.
  *
- * It is written when a segment has been begun, before anything is written into that, and before a segment is removed. So
- * whatever the moment of a crash, both segments that it names exist; there may be one more at either end.
+ * It is written when a segment has been begun, before anything is written into it, and before a segment is removed.
+ * So whatever the moment of a crash, both segments that it names exist; there may be one more at either end.
  */
 export interface LogExtent {
   readonly first: number;

@@ -1,0 +1,50 @@
+import { expect, it } from 'vitest';
+import { nodePlatform } from '../runtime/node-platform.ts';
+import { nodeWorld } from '../runtime/node-world.ts';
+import { memoryStore } from '../stores/memory/index.ts';
+import { Engine } from './engine.ts';
+
+const cyclic: Record<string, unknown> = {};
+cyclic.self = cyclic;
+
+it.each([
+  ['a BigInt', 12n],
+  ['an object with a BigInt', { total: 12n }],
+  ['a cycle', cyclic],
+  ['a function', () => 1],
+  ['a Map', new Map([['a', 1]])],
+])(
+  '[E1] an effect that returns %s has run once, and its retry is told that the result was not kept',
+  async (_what, value) => {
+    const store = memoryStore();
+    const engine = new Engine({
+      store,
+      world: nodeWorld(),
+      platform: nodePlatform(),
+      sweep: false,
+    });
+    let runs = 0;
+    const run = () =>
+      engine.once(
+        { scope: 'orders', key: 'k', effect: { kind: 'external', onLapse: 'in_doubt' } },
+        async () => {
+          runs += 1;
+          return value;
+        },
+      );
+    expect(await run()).toBe(value);
+    await expect(run()).rejects.toMatchObject({ code: 'ONCE_NOT_RETAINED', retry: 'never' });
+    expect(runs).toBe(1);
+    expect((await engine.read({ scope: 'orders', key: 'k' }))?.state).toBe('committed');
+    await engine.close();
+  },
+);
+
+it('[E1] an effect that returns nothing returns nothing again', async () => {
+  const store = memoryStore();
+  const engine = new Engine({ store, world: nodeWorld(), platform: nodePlatform(), sweep: false });
+  const run = () =>
+    engine.once({ scope: 'a', key: 'k', effect: { kind: 'downstream' } }, async () => undefined);
+  expect([await run(), await run()]).toEqual([undefined, undefined]);
+  await engine.close();
+});
