@@ -42,6 +42,7 @@ const ROOMS: readonly Room[] = [
       `stores/${store}/`,
       BESIDE_STORES,
       'engine/errors.ts',
+      'engine/known-options.ts',
       'engine/units.ts',
       ...(store === 'wal' ? ['segment-log/'] : []),
       // Finds records as the near tier finds answers.

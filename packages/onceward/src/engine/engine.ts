@@ -2,6 +2,7 @@ import { OncewardError } from './errors.ts';
 import type { Audit, Observe } from './events.ts';
 import { executeOnce } from './execute-once.ts';
 import { checkFingerprint, checkId, checkOperation, checkOutcome } from './input.ts';
+import { refuseUnknown } from './known-options.ts';
 import { LateWork } from './late-work.ts';
 import { NearTier, type NearTierOptions } from './near-tier.ts';
 import { type OnceEffect, type OnceOptions, toOutcome, toValue } from './once.ts';
@@ -9,7 +10,13 @@ import type { Effect, Execution, Operation } from './operation.ts';
 import { callStore, type EngineParts, understand } from './parts.ts';
 import { type DoneWork, type Placed, placeWork, type Work } from './placement.ts';
 import type { Platform } from './platform.ts';
-import { checkEffect, checkPolicy, type Policy, requireDuration } from './policy.ts';
+import {
+  checkEffect,
+  checkPolicy,
+  type Policy,
+  refuseUnknownPolicy,
+  requireDuration,
+} from './policy.ts';
 import { profiles } from './profiles.ts';
 import {
   NOT_RETAINED,
@@ -77,6 +84,7 @@ export class Engine {
   readonly #trialId: OperationId;
 
   constructor(options: EngineOptions) {
+    refuseUnknown('the engine', options, KNOWN);
     this.#parts = assemble(options, () => this.#writes.suspect());
     this.#trialId = { scope: NOBODY.scope, key: `trial-${options.world.token()}` };
     this.#sweeper = options.sweep === false ? null : new Sweeper(this.#parts, options.sweep);
@@ -104,10 +112,12 @@ export class Engine {
   }
 
   /**
-   * The function form, for any code: returns the value, of this run or of the one before. Values are kept as JSON. One that
-   * JSON cannot hold is returned to whoever ran the effect, and retries are told `ONCE_NOT_RETAINED`.
+   * The function form, for any code: returns the value, of this run or of the one before. Values are kept as JSON. One
+   * that JSON cannot hold is returned to whoever ran the effect, and retries are told `ONCE_NOT_RETAINED`.
    */
   async once<T>(options: OnceOptions, effect: OnceEffect<T>): Promise<T> {
+    refuseUnknown('once', options, KNOWN_BY_ONCE);
+    refuseUnknownPolicy(options.policy);
     const { scope, key, input, probe, signal } = options;
     const asked = JSON.stringify(input ?? null);
     const operation: Operation = {
@@ -229,6 +239,27 @@ export class Engine {
     return { id, revision, state: record?.state ?? 'in_doubt', record };
   }
 }
+
+const KNOWN = {
+  store: true,
+  world: true,
+  platform: true,
+  near: true,
+  sweep: true,
+  observe: true,
+  audit: true,
+  tagAttempt: true,
+} satisfies Record<keyof EngineOptions, true>;
+
+const KNOWN_BY_ONCE = {
+  scope: true,
+  key: true,
+  effect: true,
+  input: true,
+  policy: true,
+  probe: true,
+  signal: true,
+} satisfies Record<keyof OnceOptions, true>;
 
 const BOUND = { storeTimeoutMs: 5 * SECOND };
 

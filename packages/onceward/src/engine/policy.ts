@@ -1,4 +1,5 @@
 import { OncewardError } from './errors.ts';
+import { refuseUnknown } from './known-options.ts';
 import type { OnLapse } from './record.ts';
 import { DAY, type DurationMs } from './units.ts';
 
@@ -45,6 +46,24 @@ const ON_THROW = ['release', 'reject', 'in_doubt'];
 const ON_STORE_DOWN = ['refuse', 'run_unprotected'];
 const EFFECTS = ['transaction', 'downstream', 'external'];
 const ON_LAPSE = ['take_over', 'in_doubt'];
+
+const KNOWN = {
+  leaseMs: true,
+  waitMs: true,
+  keepCommittedMs: true,
+  keepRejectedMs: true,
+  keepLapsedMs: true,
+  onThrow: true,
+  storeTimeoutMs: true,
+  onStoreDown: true,
+  maxOutcomeBytes: true,
+  packAboveBytes: true,
+} satisfies Record<keyof Policy, true>;
+
+/** For what users write down; `checkPolicy`, which every call goes through, looks at the values alone. */
+export function refuseUnknownPolicy(policy: Partial<Policy> | undefined): void {
+  if (policy !== undefined) refuseUnknown('policy', policy, KNOWN);
+}
 
 export function checkPolicy(policy: Policy): Policy {
   requireDuration('leaseMs', policy.leaseMs, 10);

@@ -1,7 +1,13 @@
 import { Engine } from '../engine/engine.ts';
 import { OncewardError } from '../engine/errors.ts';
+import { refuseUnknown } from '../engine/known-options.ts';
 import type { Probe } from '../engine/operation.ts';
-import { checkPolicy, type Policy, requireDuration } from '../engine/policy.ts';
+import {
+  checkPolicy,
+  type Policy,
+  refuseUnknownPolicy,
+  requireDuration,
+} from '../engine/policy.ts';
 import { type ProfileName, profiles } from '../engine/profiles.ts';
 import type { OnLapse } from '../engine/record.ts';
 import type { RecordStore } from '../engine/record-store.ts';
@@ -95,9 +101,44 @@ export interface HttpSettings<Request> {
   readonly log: ((event: HttpEvent) => void) | null;
 }
 
+const KNOWN = {
+  effect: true,
+  profile: true,
+  policy: true,
+  required: true,
+  methods: true,
+  exclude: true,
+  mode: true,
+  sampleRate: true,
+  keyFrom: true,
+  fingerprint: true,
+  keep: true,
+  streams: true,
+  notRetained: true,
+  maxBodyBytes: true,
+  abandonAfterMs: true,
+  probe: true,
+  scopeFrom: true,
+  log: true,
+  store: true,
+  engine: true,
+} satisfies Record<keyof Foundation<never> | 'store' | 'engine', true>;
+
+/** What frameworks and doors put beside the options that are ours. */
+const BESIDE = {
+  route: true,
+  onError: true,
+  prefix: true,
+  logLevel: true,
+  logSerializers: true,
+  isGlobal: true,
+};
+
 const HEAD_ROOM = 64 * KIB;
 
 export function settleOptions<Request>(options: HttpOptions<Request>): HttpSettings<Request> {
+  refuseUnknown('idempotency', options, { ...KNOWN, ...BESIDE });
+  refuseUnknownPolicy(options.policy);
   if (typeof options.scopeFrom !== 'function') {
     fail('scopeFrom is missing; give a function that names whoever is asking');
   }

@@ -84,7 +84,7 @@ const doors: Record<string, () => Promise<Door>> = {
       ctx.status = 201;
       ctx.body = { done: true };
     });
-    return listenOn(createServer(app.callback()));
+    return listenOn(createServer((request, response) => void app.callback()(request, response)));
   },
   hono() {
     const app = new Hono<{ Variables: { idempotency: { transaction: unknown } } }>();
@@ -93,14 +93,18 @@ const doors: Record<string, () => Promise<Door>> = {
       await placeOrder('hono', c.get('idempotency').transaction);
       return c.json({ done: true }, 201);
     });
-    return listenOn(createServer(getRequestListener(app.fetch)));
+    return listenOn(
+      createServer((request, response) => void getRequestListener(app.fetch)(request, response)),
+    );
   },
   fetch() {
     const serve = withIdempotency(async (request: Request) => {
       await placeOrder('fetch', idempotencyOf(request)?.transaction);
       return Response.json({ done: true }, { status: 201 });
     }, options());
-    return listenOn(createServer(getRequestListener(serve)));
+    return listenOn(
+      createServer((request, response) => void getRequestListener(serve)(request, response)),
+    );
   },
 };
 

@@ -1,4 +1,5 @@
 import { StoreError } from '../../engine/errors.ts';
+import { refuseUnknown } from '../../engine/known-options.ts';
 import { type DurationMs, SECOND } from '../../engine/units.ts';
 import { CallDeadlines } from '../call-deadlines.ts';
 import { type Durability, requireDurability } from '../durability.ts';
@@ -37,6 +38,16 @@ export interface PostgresStoreOptions {
   readonly durability?: Durability;
 }
 
+const KNOWN = {
+  pool: true,
+  timeoutMs: true,
+  transactionTimeoutMs: true,
+  connections: true,
+  notifications: true,
+  migrate: true,
+  durability: true,
+} satisfies Record<keyof PostgresStoreOptions, true>;
+
 /** Starting may wait for another process that migrates, or for a barrier commit. */
 const START_TIMEOUT_MS = 30 * SECOND;
 
@@ -49,6 +60,7 @@ const START_TIMEOUT_MS = 30 * SECOND;
  * ```
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<PostgresStore> {
+  refuseUnknown('the postgres store', options, KNOWN);
   const timeoutMs = options.timeoutMs ?? SECOND;
   const connections = options.connections ?? 2;
   if (!(timeoutMs > 0)) throw invalidConfig(`timeoutMs is ${timeoutMs}; it must be above 0`);

@@ -1,4 +1,5 @@
 import { OncewardError } from '../../engine/errors.ts';
+import { refuseUnknown } from '../../engine/known-options.ts';
 import { KIB, MIB } from '../../engine/units.ts';
 import { type Damage, type FileSystem, openSegmentLog } from '../../segment-log/index.ts';
 import { RecordTable } from './record-table.ts';
@@ -23,12 +24,21 @@ export interface WalStoreOptions {
 }
 
 const DEFAULTS = { maxRecordBytes: 2 * MIB, segmentBytes: 64 * MIB } as const;
+const KNOWN = {
+  directory: true,
+  maxRecordBytes: true,
+  segmentBytes: true,
+  onDamage: true,
+  acceptDamage: true,
+  fileSystem: true,
+} satisfies Record<keyof WalStoreOptions, true>;
 const LOG_KIND = 'records';
 /** Offsets in the index are 32 bits wide, and a segment may grow beyond its size by one batch. */
 const SEGMENT_BYTES_RANGE = { least: 4 * KIB, most: 1_024 * MIB } as const;
 
 /** Opens the embedded store. Only one process can have it open; the lock of one that died is taken over. */
 export async function openWalStore(options: WalStoreOptions): Promise<WalStore> {
+  refuseUnknown('the wal store', options, KNOWN);
   const { directory, fileSystem, acceptDamage = false, onDamage = () => undefined } = options;
   const { maxRecordBytes, segmentBytes } = { ...DEFAULTS, ...options };
   assertInRange('maxRecordBytes', maxRecordBytes, 1, 256 * MIB);

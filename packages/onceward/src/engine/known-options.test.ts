@@ -1,0 +1,41 @@
+import { expect, it } from 'vitest';
+import { settleOptions } from '../http/options.ts';
+import { createOnceward } from '../index.ts';
+import { memoryStore } from '../stores/memory/index.ts';
+import { openPostgresStore } from '../stores/postgres/index.ts';
+import { openWalStore } from '../stores/wal/index.ts';
+
+const code = 'ONCE_INVALID_CONFIG';
+const refusal = (wrong: string, right: string) => ({
+  code,
+  message: expect.stringMatching(new RegExp(`^${wrong} is not an option of .*; ${right} is`)),
+});
+const effect = { kind: 'external', onLapse: 'in_doubt' } as const;
+
+it('[H18] a misspelt option of a door is refused, and the right one is named', () => {
+  const door = { store: memoryStore(), scopeFrom: () => 'ada', effect };
+  const settle = (more: object) => () => settleOptions({ ...door, ...more });
+  expect(settle({ requiered: true })).toThrow(
+    expect.objectContaining(refusal('requiered', 'required')),
+  );
+  expect(settle({ policy: { keepCommitedMs: 1 } })).toThrow(
+    expect.objectContaining(refusal('keepCommitedMs', 'keepCommittedMs')),
+  );
+});
+
+it('[H18] so is one of the engine, of once and of a store', async () => {
+  const store = memoryStore();
+  expect(() => createOnceward({ store, swep: false } as never)).toThrow(
+    expect.objectContaining(refusal('swep', 'sweep')),
+  );
+  const engine = createOnceward({ store, sweep: false });
+  const once = { scope: 'a', key: 'k', effect, polcy: {} } as never;
+  await expect(engine.once(once, async () => 1)).rejects.toMatchObject(refusal('polcy', 'policy'));
+  await expect(
+    openWalStore({ directory: '/nowhere', segmentByte: 1 } as never),
+  ).rejects.toMatchObject(refusal('segmentByte', 'segmentBytes'));
+  await expect(openPostgresStore({ pool: {}, timeotMs: 1 } as never)).rejects.toMatchObject(
+    refusal('timeotMs', 'timeoutMs'),
+  );
+  await engine.close();
+});
