@@ -47,11 +47,11 @@ describe('the built library', () => {
     expect(await assetsIn('dist')).toEqual(await assetsIn('src'));
   });
 
-  it('[U9] is packed as publint recommends', async () => {
+  it('is packed as publint recommends', async () => {
     expect(await publishingFaults(packed, 'onceward')).toEqual([]);
   });
 
-  it('[U9] has types that fit what is loaded, as attw checks it', async () => {
+  it('has types that fit what is loaded, as attw checks it', async () => {
     const faults = await typeFaults(packed, 'onceward');
     expect(faults).toEqual([`CJSResolvesToESM ${ONLY_MODULES}`]);
   });
@@ -72,7 +72,7 @@ describe('the built library', () => {
     ['commonjs', 'nodenext', [ONLY_MODULES]],
     // Here what is a module itself, as NestJS 12 is, cannot be imported at all.
     ['commonjs', 'node16', [ONLY_MODULES, './nest']],
-  ] as const)('[U9] has declarations for a strict %s of %s', async (type, module, without) => {
+  ] as const)('has declarations for a strict %s of %s', async (type, module, without) => {
     const entries = targets.filter(
       ([subpath]) => !(without as readonly string[]).includes(subpath),
     );

@@ -73,7 +73,7 @@ const BUNDLERS: Readonly<Record<string, (outfile: string) => Promise<unknown>>> 
     }),
 };
 
-it.each(Object.keys(BUNDLERS))('[U9] a service works when it is bundled into %s', async (name) => {
+it.each(Object.keys(BUNDLERS))('a service works when it is bundled into %s', async (name) => {
   await BUNDLERS[name]?.(join(project, name));
   // From another folder, as a service manager would start it.
   const said = await run(process.execPath, [join(project, name)], packed.folder('onceward'));

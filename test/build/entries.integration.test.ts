@@ -90,7 +90,7 @@ for (const { name, program, args } of runtimes) {
     for (const [at, { peers, entries }] of groups.entries()) {
       const of = peers.length === 0 ? 'no peer' : peers.join(', ');
       // Two copies would have two of each class, and an error of one is none of the other.
-      it.each(['import', 'require', 'both'])(`[U9] %s loads what needs ${of}`, async (way) => {
+      it.each(['import', 'require', 'both'])(`%s loads what needs ${of}`, async (way) => {
         const asked = entries.map((entry) => `onceward${entry.slice(1)}`);
         const project = projects[at] as string;
         const said = await run(program, [...args, 'load.mjs', way, ...asked], project);
@@ -98,7 +98,7 @@ for (const { name, program, args } of runtimes) {
       });
     }
 
-    it('[U9] a SQLite file is opened, used and closed twice', async () => {
+    it('a SQLite file is opened, used and closed twice', async () => {
       const path = join(withDriver, `${name.replace(' ', '-')}.db`);
       const said = await run(program, [...args, 'sqlite.mjs', path], withDriver);
       expect(said.trim().split('\n')).toEqual(['[1,1,1]', 'closed']);

@@ -54,7 +54,7 @@ test('an error is of the class that was loaded', async () => {
 });
 `;
 
-it('[U9] Jest runs a test that requires the library, without any configuration', async () => {
+it('Jest runs a test that requires the library, without any configuration', async () => {
   const project = await packed.project(['onceward'], ['express', 'libsql']);
   await mkdir(join(project, 'test'));
   await writeFile(join(project, 'test/orders.test.js'), TEST);

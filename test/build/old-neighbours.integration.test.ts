@@ -32,12 +32,12 @@ it.each([
   { fastify: '4', ioredis: '4' },
   { koa: '2', 'better-sqlite3': '9' },
   { 'pg-boss': '9', pg: '8' },
-])('[U9] npm installs the library beside %o, used or not', async (dependencies) => {
+])('npm installs the library beside %o, used or not', async (dependencies) => {
   const asked = Object.entries(dependencies).map(([name, version]) => `${name}@${version}`);
   expect(await resolveBeside(dependencies)).toEqual(asked);
 });
 
-it('[U9] every peer is optional and of any version: doors and stores say what they need', async () => {
+it('every peer is optional and of any version: doors and stores say what they need', async () => {
   const { peerDependencies, peerDependenciesMeta } = await manifestOf('onceward');
   for (const [name, range] of Object.entries(peerDependencies)) {
     expect({ name, range, ...peerDependenciesMeta[name] }).toEqual({

@@ -50,7 +50,7 @@ async function compile(files: Readonly<Record<string, string>>, more: object): P
   return (await runToEnd(process.execPath, [tsc, '-p', '.'], project)).stdout;
 }
 
-it('[U9] the code of every page to start with compiles against the packed library', async () => {
+it('the code of every page to start with compiles against the packed library', async () => {
   const fences = START_PAGES.flatMap((page) => codeOfPage(page));
   const files = fences.map(({ document, line, code }) => [
     `${document.replaceAll('/', '-')}-${line}.ts`,
@@ -59,7 +59,7 @@ it('[U9] the code of every page to start with compiles against the packed librar
   expect(await compile(Object.fromEntries(files), {})).toBe('');
 });
 
-it('[U9] a controller of NestJS finds request.idempotency by its type', async () => {
+it('a controller of NestJS finds request.idempotency by its type', async () => {
   const decorators = { experimentalDecorators: true, emitDecoratorMetadata: true };
   expect(await compile({ 'orders.controller.ts': CONTROLLERS }, decorators)).toBe('');
 });

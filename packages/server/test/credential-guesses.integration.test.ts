@@ -96,7 +96,7 @@ describe('guesses at credentials', () => {
     await own.stop();
   });
 
-  it('[L6] [T3] sixty connections of guesses keep no new client out', async () => {
+  it('[L6] sixty connections of guesses keep no new client out', async () => {
     const fresh = await Promise.all(Array.from({ length: 10 }, () => makeClient(server.url)));
     let over = false;
     const guess = async (name: number) => {
@@ -131,7 +131,7 @@ describe('credentials of the first version of the file', () => {
     folder.remove();
   });
 
-  it('[L6] [T3] go on working, also while strangers guess on sixty connections', async () => {
+  it('[L6] go on working, also while strangers guess on sixty connections', async () => {
     let over = false;
     const guess = async (name: number) => {
       for (let round = 0; !over; round += 1) {
@@ -198,7 +198,7 @@ describe('as many credentials as are kept', () => {
 });
 
 describe('a damaged audit trail', () => {
-  it('[H16] [T3] what cannot be read is counted, and the rest is shown', async () => {
+  it('[H16] what cannot be read is counted, and the rest is shown', async () => {
     const folder = temporaryFolder();
     try {
       const line = (key: string) =>

@@ -62,64 +62,58 @@ describe('a server on loopback', () => {
     '192.0.2.1',
     '127.0.0.1@evil.example',
     'localhost:80:80',
-  ])(
-    '[T3] a request for %s gets 421, with a credential too, and the setting is named',
-    async (host) => {
-      const asked = [
-        ['/jobs', job({ host })],
-        ['/jobs', job({ host, ...ADMIN })],
-        ['/jobs', { headers: { host } }],
-        ['/demo/v1/orders', order({ host })],
-        ['/demo/v1/effects', { headers: { host } }],
-        ['/admin/stats', { headers: { host, ...ADMIN } }],
-        ['/recovery', { headers: { host, ...ADMIN } }],
-        ['/healthz', { headers: { host } }],
-        ['/nothing', { headers: { host } }],
-      ] as const;
-      for (const [path, request] of asked) {
-        const { status, body } = await askPlainly(url + path, request);
-        expect([path, status]).toEqual([path, 421]);
-        expect(JSON.stringify(body)).toContain('ONCEWARD_ALLOWED_HOSTS');
-      }
-    },
-  );
+  ])('a request for %s gets 421, with a credential too, and the setting is named', async (host) => {
+    const asked = [
+      ['/jobs', job({ host })],
+      ['/jobs', job({ host, ...ADMIN })],
+      ['/jobs', { headers: { host } }],
+      ['/demo/v1/orders', order({ host })],
+      ['/demo/v1/effects', { headers: { host } }],
+      ['/admin/stats', { headers: { host, ...ADMIN } }],
+      ['/recovery', { headers: { host, ...ADMIN } }],
+      ['/healthz', { headers: { host } }],
+      ['/nothing', { headers: { host } }],
+    ] as const;
+    for (const [path, request] of asked) {
+      const { status, body } = await askPlainly(url + path, request);
+      expect([path, status]).toEqual([path, 421]);
+      expect(JSON.stringify(body)).toContain('ONCEWARD_ALLOWED_HOSTS');
+    }
+  });
 
-  it('[T3] the names of loopback are right, with any port', async () => {
+  it('the names of loopback are right, with any port', async () => {
     for (const host of ['localhost', 'LOCALHOST:1', 'localhost.', `127.0.0.1:${port}`, '[::1]:9']) {
       expect((await askPlainly(`${url}/jobs`, job({ host }))).status).toBe(202);
       expect((await askPlainly(`${url}/demo/v1/orders`, order({ host }))).status).toBe(201);
     }
   });
 
-  it.each(FORWARDED)(
-    '[T3] [E9] a caller whom a proxy speaks for (%j) is not local',
-    async (headers) => {
-      const refused = await askPlainly(`${url}/jobs`, job(headers));
-      expect(refused.status).toBe(401);
-      expect(refused.body.detail).toContain('ONCEWARD_LOCAL_ACCESS');
-      expect((await askPlainly(`${url}/jobs`, { headers })).status).toBe(401);
-      expect((await askPlainly(`${url}/jobs`, job({ ...headers, ...ADMIN }))).status).toBe(202);
-      const demo = await askPlainly(`${url}/demo/v1/orders`, order(headers));
-      expect(demo.status).toBe(403);
-      expect(demo.body.detail).toContain('ONCEWARD_LOCAL_ACCESS');
-    },
-  );
+  it.each(FORWARDED)('[E9] a caller whom a proxy speaks for (%j) is not local', async (headers) => {
+    const refused = await askPlainly(`${url}/jobs`, job(headers));
+    expect(refused.status).toBe(401);
+    expect(refused.body.detail).toContain('ONCEWARD_LOCAL_ACCESS');
+    expect((await askPlainly(`${url}/jobs`, { headers })).status).toBe(401);
+    expect((await askPlainly(`${url}/jobs`, job({ ...headers, ...ADMIN }))).status).toBe(202);
+    const demo = await askPlainly(`${url}/demo/v1/orders`, order(headers));
+    expect(demo.status).toBe(403);
+    expect(demo.body.detail).toContain('ONCEWARD_LOCAL_ACCESS');
+  });
 
-  it.each(FROM_OTHER_SITES)('[T3] a page of another site (%j) is not local', async (headers) => {
+  it.each(FROM_OTHER_SITES)('a page of another site (%j) is not local', async (headers) => {
     expect((await askPlainly(`${url}/jobs`, job(headers))).status).toBe(401);
     expect((await askPlainly(`${url}/jobs`, { headers })).status).toBe(401);
     expect((await askPlainly(`${url}/demo/v1/orders`, order(headers))).status).toBe(403);
     expect((await askPlainly(`${url}/demo/v1/effects`, { headers })).status).toBe(403);
   });
 
-  it('[T3] a page of this server is local', async () => {
+  it('a page of this server is local', async () => {
     for (const headers of [{ origin: url }, { 'sec-fetch-site': 'same-origin', origin: url }]) {
       expect((await askPlainly(`${url}/jobs`, job(headers))).status).toBe(202);
       expect((await askPlainly(`${url}/demo/v1/orders`, order(headers))).status).toBe(201);
     }
   });
 
-  it('[T3] the gRPC port refuses names that are not its own', async () => {
+  it('the gRPC port refuses names that are not its own', async () => {
     const [, address = ''] = await server.program.printed(/^onceward serves gRPC on (\S+)$/m);
     const session = connect(address);
     try {
@@ -144,7 +138,7 @@ describe('a server on loopback', () => {
 });
 
 describe('a server with a name', () => {
-  it('[T3] [E9] is reached under it with a credential, and never without one', async () => {
+  it('[E9] is reached under it with a credential, and never without one', async () => {
     const server = await startServer({ ONCEWARD_ALLOWED_HOSTS: 'Jobs.Example, other.example' });
     const { url } = server;
     const host = 'jobs.example:443';
@@ -156,7 +150,7 @@ describe('a server with a name', () => {
     await server.stop();
   });
 
-  it('[T3] wants a credential from everybody where local access is off', async () => {
+  it('wants a credential from everybody where local access is off', async () => {
     const server = await startServer({ ONCEWARD_LOCAL_ACCESS: 'false' });
     const { url } = server;
     expect((await askPlainly(`${url}/jobs`, job())).status).toBe(401);
@@ -167,7 +161,7 @@ describe('a server with a name', () => {
 });
 
 describe('a gateway', () => {
-  it('[T3] checks the host on its admin port, and leaves that of the API to the API', async () => {
+  it('checks the host on its admin port, and leaves that of the API to the API', async () => {
     const upstream = new UpstreamServer();
     const folder = temporaryFolder();
     const gateway = new RunningProgram(['gateway', '--upstream', await upstream.listen()], {

@@ -106,7 +106,7 @@ async function statusOf(route: string, headers: Record<string, string>): Promise
   return (await askPlainly(server.url + filled, asked)).status;
 }
 
-describe('[T3] who is let in where', () => {
+describe('who is let in where', () => {
   it('every documented route has its row', () => {
     expect(documented.toSorted()).toEqual(Object.keys(ROUTES).toSorted());
   });

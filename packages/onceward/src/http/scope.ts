@@ -22,7 +22,7 @@ export function composeScope(principal: unknown, method: string, route: string):
   const whose = PLAIN.test(principal) ? principal : principal.replace(/[|%~]/g, escapeBar);
   const scope = `${whose}|${method} ${route}`;
   if (scope.length <= LIMITS.scope && PRINTABLE.test(scope)) return scope;
-  return `${fit(whose, 160)}|${method} ${fit(route, 300)}`;
+  return `${fitTo(whose, 160)}|${method} ${fitTo(route, 300)}`;
 }
 
 /** Principals remembered for all routes together. */
@@ -86,7 +86,7 @@ function escapeBar(character: string): string {
   return `%${character.charCodeAt(0).toString(16)}`;
 }
 
-function fit(text: string, longest: number): string {
+function fitTo(text: string, longest: number): string {
   if (text.length <= longest && PRINTABLE.test(text)) return text;
   // As UTF-16, since UTF-8 has one spelling for all lone surrogates.
   return `~${hash('sha256', Buffer.from(text, 'utf16le'), 'hex')}`;

@@ -23,6 +23,8 @@ const LONGEST_PARAMETER = 6_000;
 export interface AppOptions {
   /** Whether the demo orders API is served too. */
   readonly demo: boolean;
+  /** Where it listens; `HOST` unless told. */
+  readonly host?: string;
   /** Whether what this stands beside is finishing, and should get no new requests. */
   isDraining?(): boolean;
 }
@@ -43,7 +45,8 @@ export async function buildApp(program: Program, options: AppOptions): Promise<A
   const connections = new OpenConnections(app.server);
   connections.countRequests(app.server);
   refuseMalformed(app.server, connections);
-  const checkHost = hostCheck(config.settings);
+  const { host, allowedHosts } = config.settings;
+  const checkHost = hostCheck({ host: options.host ?? host, allowedHosts });
   app.addHook('onRequest', ({ raw }, _reply, done) => {
     assertHost(raw);
     done(checkHost({ host: raw.headers.host, socket: raw.socket }));

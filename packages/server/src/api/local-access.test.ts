@@ -6,7 +6,7 @@ import { localAccess } from './local-access.ts';
 const socket = { remoteAddress: '127.0.0.1', localAddress: '10.0.0.5' };
 const request = { socket, headers: { host: 'localhost' } } as unknown as FastifyRequest;
 
-describe('[T3] a server that other machines reach', () => {
+describe('a server that other machines reach', () => {
   it.each(['0.0.0.0', '::', '10.0.0.5', 'build-host'])(
     'asks everybody for a credential at %s',
     (host) => {

@@ -25,7 +25,11 @@ export async function runGateway(options: Record<string, unknown>): Promise<numb
   announceCredential(program);
   const gateway = new Gateway(program, upstream);
   let draining = false;
-  const admin = await buildApp(program, { demo: false, isDraining: () => draining });
+  const admin = await buildApp(program, {
+    demo: false,
+    host: adminHost,
+    isDraining: () => draining,
+  });
   try {
     await admin.listen({ host: adminHost, port: adminPort }).catch((error: unknown) => {
       const settings = 'ONCEWARD_ADMIN_HOST and ONCEWARD_ADMIN_PORT';

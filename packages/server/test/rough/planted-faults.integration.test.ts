@@ -18,7 +18,7 @@ async function complaintsAbout(fault: Fault): Promise<string> {
   return failures.flatMap(({ complaints }) => complaints).join('\n');
 }
 
-describe('[T4] the judge of rough traffic', () => {
+describe('the judge of rough traffic', () => {
   it('says nothing against a server that does what it promises', async () => {
     expect(await complaintsAbout('none')).toBe('');
   });

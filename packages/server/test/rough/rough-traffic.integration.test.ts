@@ -8,7 +8,7 @@ describe.each([
   ['gateway', '[H15]'],
   ['server', '[U3]'],
 ] as const)('rough traffic at the %s', (name, id) => {
-  it(`${id} [T4] leaves it serving, holding nothing, with one effect per key`, async () => {
+  it(`${id} leaves it serving, holding nothing, with one effect per key`, async () => {
     const { failures, probesMs, memory } = await runRounds({
       make: TARGETS[name],
       seed: SEED,

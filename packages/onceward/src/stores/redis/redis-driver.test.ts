@@ -11,7 +11,7 @@ class OldClient extends EventEmitter {
   async disconnect(): Promise<void> {}
 }
 
-it('[U9] a client of an older driver is refused with the versions that fit', async () => {
+it('a client of an older driver is refused with the versions that fit', async () => {
   const client = new OldClient() as unknown as RedisClient;
   await expect(openRedisStore({ client })).rejects.toMatchObject({
     code: 'ONCE_INVALID_CONFIG',
