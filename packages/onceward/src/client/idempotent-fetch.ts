@@ -1,6 +1,7 @@
 import { type BreakerPolicy, Breakers } from './circuit-breaker.ts';
 import { ClientError } from './client-error.ts';
 import { type ClientWorld, mintKey, pause, realWorld, withDeadline } from './client-world.ts';
+import { checkOptions } from './request-intake.ts';
 import { backoffMs, RETRY_DEFAULTS, type RetryPolicy } from './retry-policy.ts';
 import { type Answer, afterDoubt, judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';
 
@@ -20,6 +21,15 @@ export interface IdempotentFetchOptions {
    */
   readonly refreshAuth?: () => Promise<Record<string, string> | null>;
 }
+
+const KNOWN = {
+  fetch: true,
+  world: true,
+  retry: true,
+  breaker: true,
+  methods: true,
+  refreshAuth: true,
+} satisfies Record<keyof IdempotentFetchOptions, true>;
 
 export interface IdempotentInit extends RequestInit {
   /** The key of this operation. Left out, one is minted; given again, the operation is the same one. */
@@ -66,6 +76,7 @@ export function readReplay(headers: Headers): { replayed: boolean; replayCount: 
  * lives as long as the call: what must survive a restart belongs in the outbox.
  */
 export function idempotentFetch(options: IdempotentFetchOptions = {}): IdempotentFetch {
+  checkOptions(options, KNOWN);
   const world = options.world ?? realWorld;
   const policy = { ...RETRY_DEFAULTS, ...options.retry };
   const breakers = new Breakers(world, options.breaker);

@@ -30,6 +30,7 @@ import type { OutboxStorage } from './outbox-storage.ts';
 import {
   checkKey,
   checkName,
+  checkOptions,
   fingerprintOf,
   invalid,
   type OutboxRequest,
@@ -72,6 +73,25 @@ export interface OutboxOptions {
   readonly bulletin?: Bulletin;
   readonly connectivity?: Connectivity;
 }
+
+const KNOWN = {
+  storage: true,
+  name: true,
+  replayWindowMs: true,
+  catchDuplicatesWithinMs: true,
+  auth: true,
+  isDone: true,
+  retry: true,
+  breaker: true,
+  retention: true,
+  concurrency: true,
+  start: true,
+  fetch: true,
+  world: true,
+  lock: true,
+  bulletin: true,
+  connectivity: true,
+} satisfies Record<keyof OutboxOptions, true>;
 
 export interface EnqueueOptions {
   /** Operations of one lane are sent in the order in which they were queued; lanes do not wait for each other. */
@@ -118,6 +138,7 @@ export class Outbox {
   #housekeeping: ClientTimer | null = null;
 
   constructor(options: OutboxOptions) {
+    checkOptions(options, KNOWN);
     const name = `onceward:${options.name ?? 'outbox'}`;
     const inBrowser = isBrowser();
     const connectivity = options.connectivity ?? (inBrowser ? browserConnectivity() : alwaysOnline);

@@ -102,6 +102,15 @@ export function checkName(what: string, name: string): void {
   }
 }
 
+/** Refuses members that nobody reads: a misspelt option would otherwise pass in silence. */
+export function checkOptions(options: object, known: Readonly<Record<string, true>>): void {
+  for (const name of Object.keys(options)) {
+    if (!(name in known)) {
+      throw invalid(`${name} is not an option; these are: ${Object.keys(known).join(', ')}`);
+    }
+  }
+}
+
 export function invalid(message: string): ClientError {
   return new ClientError('INVALID_INPUT', message);
 }

@@ -1,8 +1,12 @@
 import { expect, it } from 'vitest';
+import { idempotentFetch, Outbox } from '../client/index.ts';
 import { settleOptions } from '../http/options.ts';
 import { createOnceward } from '../index.ts';
+import { openEtcdStore } from '../stores/etcd/index.ts';
 import { memoryStore } from '../stores/memory/index.ts';
 import { openPostgresStore } from '../stores/postgres/index.ts';
+import { openRedisStore } from '../stores/redis/index.ts';
+import { openSqliteStore } from '../stores/sqlite/index.ts';
 import { openWalStore } from '../stores/wal/index.ts';
 
 const code = 'ONCE_INVALID_CONFIG';
@@ -38,4 +42,22 @@ it('[H18] so is one of the engine, of once and of a store', async () => {
     refusal('timeotMs', 'timeoutMs'),
   );
   await engine.close();
+});
+
+it.each([
+  ['the memory store', async () => memoryStore({ maxRecordByte: 1 } as never), 'maxRecordByte'],
+  ['the sqlite store', () => openSqliteStore({ path: 'x', drver: 'y' } as never), 'drver'],
+  ['the redis store', () => openRedisStore({ url: 'redis://x', prefx: 'y' } as never), 'prefx'],
+  ['the etcd store', () => openEtcdStore({ endpoints: [], prefx: 'y' } as never), 'prefx'],
+])('[H18] so is one of %s, before anything is opened', async (_name, open, wrong) => {
+  await expect(open()).rejects.toMatchObject({ code, message: expect.stringContaining(wrong) });
+});
+
+it('[H18] so is one of the client', () => {
+  const refused = expect.objectContaining({
+    code: 'INVALID_INPUT',
+    message: expect.stringContaining('replayWindow is not an option'),
+  });
+  expect(() => new Outbox({ replayWindow: 1 } as never)).toThrow(refused);
+  expect(() => idempotentFetch({ replayWindow: 1 } as never)).toThrow(refused);
 });

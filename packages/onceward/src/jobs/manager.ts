@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Engine } from '../engine/engine.ts';
 import { OncewardError } from '../engine/errors.ts';
+import { refuseUnknown } from '../engine/known-options.ts';
 import type {
   Attempt,
   Execution,
@@ -45,6 +46,18 @@ export interface JobManagerOptions
   readonly run?: boolean;
 }
 
+const KNOWN = {
+  engine: true,
+  world: true,
+  types: true,
+  windows: true,
+  run: true,
+  concurrency: true,
+  keepEndedMs: true,
+  rescanMs: true,
+  onFault: true,
+} satisfies Record<keyof JobManagerOptions, true>;
+
 /**
  * Takes jobs in, each key once, and runs them. Two records on one store carry it: the submission's, which lives for a
  * window, and the job's own (`job-record.ts`), which lives until the job is over and for a day after.
@@ -83,6 +96,7 @@ export class JobManager implements JobsPort {
   readonly #writesTogether: boolean;
 
   constructor(options: JobManagerOptions) {
+    refuseUnknown('the job manager', options, KNOWN);
     const { engine, world, types } = options;
     for (const type of types) checkQueue(type, engine);
     this.windows = options.windows ?? jobWindows;

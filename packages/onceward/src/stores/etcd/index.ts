@@ -1,3 +1,4 @@
+import { refuseUnknown } from '../../engine/known-options.ts';
 import { type DurationMs, SECOND } from '../../engine/units.ts';
 import { type Durability, requireDurability, type StoreFinding } from '../durability.ts';
 import { invalidConfig } from '../invalid-config.ts';
@@ -18,6 +19,13 @@ export interface EtcdStoreOptions {
   readonly durability?: Durability;
 }
 
+const KNOWN = {
+  endpoints: true,
+  prefix: true,
+  timeoutMs: true,
+  durability: true,
+} satisfies Record<keyof EtcdStoreOptions, true>;
+
 const MEMBER_LIST = '/etcdserverpb.Cluster/MemberList';
 
 /**
@@ -28,6 +36,7 @@ const MEMBER_LIST = '/etcdserverpb.Cluster/MemberList';
  * ```
  */
 export async function openEtcdStore(options: EtcdStoreOptions): Promise<EtcdStore> {
+  refuseUnknown('the etcd store', options, KNOWN);
   const timeoutMs = options.timeoutMs ?? SECOND;
   if (!(timeoutMs > 0)) throw invalidConfig(`timeoutMs is ${timeoutMs}; it must be above 0`);
   if (options.endpoints.length === 0)

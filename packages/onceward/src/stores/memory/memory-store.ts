@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { StoreError } from '../../engine/errors.ts';
 import { KeyHash } from '../../engine/key-hash.ts';
+import { refuseUnknown } from '../../engine/known-options.ts';
 import type { OperationId, RecordState, Revision } from '../../engine/record.ts';
 import type {
   InsertedRecord,
@@ -22,8 +23,11 @@ export interface MemoryStoreOptions {
   readonly maxRecordBytes?: number;
 }
 
+const KNOWN = { maxRecordBytes: true } satisfies Record<keyof MemoryStoreOptions, true>;
+
 /** Records in memory: for tests, and for operations that need not be remembered beyond this process. */
 export function memoryStore(options: MemoryStoreOptions = {}): RecordStore {
+  refuseUnknown('the memory store', options, KNOWN);
   return new MemoryStore(options.maxRecordBytes ?? 2 * MIB);
 }
 

@@ -1,5 +1,6 @@
 import type { ConnectionOptions } from 'node:tls';
 import { StoreError } from '../../engine/errors.ts';
+import { refuseUnknown } from '../../engine/known-options.ts';
 import { type DurationMs, SECOND } from '../../engine/units.ts';
 import { type Durability, requireDurability } from '../durability.ts';
 import { invalidConfig } from '../invalid-config.ts';
@@ -67,6 +68,16 @@ export interface RedisStoreSettings {
   readonly durability?: Durability;
 }
 
+const KNOWN = {
+  url: true,
+  tls: true,
+  client: true,
+  prefix: true,
+  timeoutMs: true,
+  notifications: true,
+  durability: true,
+} satisfies Record<keyof RedisStoreOptions, true>;
+
 /**
  * Records in Redis 7 or later, or Valkey: one plain command to claim, one lean script to settle.
  *
@@ -75,6 +86,7 @@ export interface RedisStoreSettings {
  * ```
  */
 export async function openRedisStore(options: RedisStoreOptions): Promise<RedisStore> {
+  refuseUnknown('the redis store', options, KNOWN);
   const timeoutMs = options.timeoutMs ?? SECOND;
   if (!(timeoutMs > 0 && timeoutMs <= 30 * SECOND)) {
     throw invalidConfig(`timeoutMs is ${timeoutMs}; it must be above 0 and at most ${30 * SECOND}`);

@@ -1,4 +1,5 @@
 import { StoreError } from '../../engine/errors.ts';
+import { refuseUnknown } from '../../engine/known-options.ts';
 import { type DurationMs, SECOND } from '../../engine/units.ts';
 import { type Durability, requireDurability } from '../durability.ts';
 import { openInThread, shareDatabase } from './sqlite-access.ts';
@@ -37,6 +38,14 @@ export interface SqliteHandleOptions extends SharedOptions {
 
 export type SqliteStoreOptions = SqlitePathOptions | SqliteHandleOptions;
 
+const KNOWN = {
+  path: true,
+  driver: true,
+  database: true,
+  timeoutMs: true,
+  durability: true,
+} satisfies Record<keyof SqlitePathOptions | keyof SqliteHandleOptions, true>;
+
 /**
  * Records in a SQLite file, which several processes of one machine may share. Claims and settles that come together
  * are written in one transaction.
@@ -46,6 +55,7 @@ export type SqliteStoreOptions = SqlitePathOptions | SqliteHandleOptions;
  * ```
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<SqliteStore> {
+  refuseUnknown('the sqlite store', options, KNOWN);
   const timeoutMs = options.timeoutMs ?? SECOND;
   if (!(timeoutMs > 0)) {
     const message = `timeoutMs is ${timeoutMs}; it must be above 0`;
