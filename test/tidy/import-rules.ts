@@ -79,36 +79,36 @@ const ROOMS: readonly Room[] = [
 ];
 
 const LEDGER = 'packages/ledger/src/';
-const LEDGER_EVERYWHERE = ['limits.ts', 'refusal.ts'];
+const LEDGER_EVERYWHERE = ['limits.ts', 'refusal.ts', 'earlier-format.ts'];
 
 /**
- * The ledger. Rules know nothing of state, state nothing of the pipeline; only its home on disk knows LMDB, and
- * only the embedded log knows segments.
+ * The ledger. Rules know nothing of state, state nothing of the pipeline; only its home on disk knows LMDB and
+ * files, and only the embedded log knows segments.
  */
 const LEDGER_ROOMS: readonly Room[] = [
   { room: 'rules/', values: ['rules/', ...LEDGER_EVERYWHERE], types: ['state/'], packages: NONE },
   {
-    room: 'state/lmdb-home.ts',
-    values: ['state/'],
+    room: 'home/',
+    values: ['home/', 'state/', 'earlier-format.ts'],
     types: ['log/'],
-    packages: /^(node:.*|lmdb|onceward)$/,
+    packages: /^(node:.*|lmdb|onceward(\/segment-log)?)$/,
   },
   {
     room: 'state/',
     values: ['state/', ...LEDGER_EVERYWHERE],
-    types: ['log/'],
+    types: ['log/', 'blocks/'],
     packages: /^node:crypto$/,
   },
   {
     room: 'log/',
-    values: ['log/', 'rules/request-text.ts'],
+    values: ['log/', 'rules/request-text.ts', 'earlier-format.ts'],
     types: ['rules/'],
     packages: /^onceward(\/segment-log)?$/,
   },
   {
     room: 'blocks/',
-    values: ['blocks/', 'state/merkle-list.ts'],
-    types: ['state/', 'pipeline/machine.ts'],
+    values: ['blocks/', 'state/merkle-list.ts', 'rules/transaction-id.ts'],
+    types: ['state/'],
     packages: NONE,
   },
   {
@@ -122,7 +122,7 @@ const LEDGER_ROOMS: readonly Room[] = [
   // The front joins the rooms, gives them the real world, and is all that a door sees.
   {
     room: '',
-    values: ['rules/', 'state/', 'log/', 'blocks/', 'pipeline/'],
+    values: ['rules/', 'state/', 'home/', 'log/', 'blocks/', 'pipeline/'],
     packages: /^(node:(crypto|path)|onceward)$/,
   },
 ];

@@ -1,9 +1,11 @@
-import { type Block, hashHeader, NO_BLOCK, transactionsRoot } from './blocks/block.ts';
+import { StoreError } from 'onceward';
+import type { Block } from './blocks/block.ts';
 import type { BlockBook } from './blocks/block-book.ts';
+import { findBlockFault } from './blocks/block-fault.ts';
 import type { Checkpointer } from './checkpointer.ts';
 import type { StoredTransaction } from './history.ts';
 import { combineRoots } from './pipeline/machine.ts';
-import { transactionId } from './rules/transaction-id.ts';
+import { type AssetSum, sumBalances } from './state/account-sums.ts';
 import { AccountTable } from './state/account-table.ts';
 import type { LedgerHome } from './state/ledger-home.ts';
 import { toHex } from './state/merkle-list.ts';
@@ -24,11 +26,7 @@ export interface StateReport {
   /** The block whose state root was recomputed from every stored row and account. */
   readonly height: number;
   /** By asset, in alphabetical order. Sums are zero in a ledger that is sound. */
-  readonly assets: readonly {
-    readonly asset: string;
-    readonly accounts: number;
-    readonly sum: bigint;
-  }[];
+  readonly assets: readonly AssetSum[];
   readonly problem: string | null;
 }
 
@@ -50,18 +48,17 @@ export type Progress = (done: number, total: number) => void;
 /** Long work lets others run this often, and, while there is something to write, for this long. */
 const SLICE_MS = 3;
 const PAUSE_MS = 6;
-const SUMMED_AT_ONCE = 1_000;
 /** Blocks between two reports of progress. */
 const TOLD_EVERY = 100;
-/** Batches before a restart that may have been committed and not answered. */
-const RECOVERY_BATCHES = 8;
+/** Batches that were answered last: their answers may have been lost on the way out of the process. */
+export const RECOVERY_BATCHES = 8;
 
 export interface AuditParts {
   readonly book: BlockBook;
   readonly home: LedgerHome;
   readonly checkpointer: Checkpointer;
   readonly pipeline: { readonly inFlight: number };
-  readonly opening: { readonly barrier: number };
+  readonly opening: { readonly barrier: number; readonly answered: number };
 }
 
 export class Audit {
@@ -69,6 +66,7 @@ export class Audit {
   readonly #home: LedgerHome;
   readonly #checkpointer: Checkpointer;
   readonly #barrier: number;
+  readonly #answered: number;
   readonly #isBusy: () => boolean;
 
   constructor({ book, home, checkpointer, pipeline, opening }: AuditParts) {
@@ -76,21 +74,24 @@ export class Audit {
     this.#home = home;
     this.#checkpointer = checkpointer;
     this.#barrier = opening.barrier;
+    this.#answered = opening.answered;
     this.#isBusy = () => pipeline.inFlight > 0;
   }
 
   /**
-   * The transactions of one credential in the last batches before this opening. A caller that got no answer
-   * before the restart finds its key here, or may send again.
+   * The transactions of one credential that were committed and, for all that the log tells, not answered before
+   * this opening, and those that were answered last. A caller that got no answer before the restart finds its key
+   * here, or may send again.
    */
   recovery(credential: string): RecoveredTransaction[] {
     const records: RecoveredTransaction[] = [];
     let batches = 0;
     for (let height = this.#barrier - 1; height >= this.#book.first; height -= 1) {
       const block = this.#book.block(height);
-      if (block === undefined || batches === RECOVERY_BATCHES) break;
+      if (block === undefined) throw lostBlock(height);
+      if (height <= this.#answered && batches >= RECOVERY_BATCHES) break;
       if (block.texts.length === 0) continue;
-      batches += 1;
+      if (height <= this.#answered) batches += 1;
       for (const text of block.texts) {
         const { id, kind, key, status, credential: owner } = JSON.parse(text) as StoredTransaction;
         if (kind !== 'journal' || owner !== credential) continue;
@@ -116,9 +117,9 @@ export class Audit {
         height = this.#book.first;
         before = undefined;
       }
-      const block = this.#book.block(height);
-      const problem = findProblem(height, block, before);
-      if (problem !== null || block === undefined) {
+      const block = this.#read(height);
+      const problem = typeof block === 'string' ? block : findBlockFault(height, block, before);
+      if (problem !== null || typeof block !== 'object') {
         return { ok: false, first, last, transactions, problem: `block ${height} ${problem}` };
       }
       transactions += block.texts.length;
@@ -128,6 +129,14 @@ export class Audit {
     }
     progress(last - first + 1, last - first + 1);
     return { ok: true, first, last, transactions, problem: null };
+  }
+
+  #read(height: number): Block | string | undefined {
+    try {
+      return this.#book.block(height);
+    } catch (error) {
+      return `cannot be read: ${(error as Error).message}`;
+    }
   }
 
   /** The chain, the state root from every stored byte, and the sums of all balances. */
@@ -156,7 +165,8 @@ export class Audit {
     const meta = this.#home.meta();
     if (meta === undefined)
       return { ok: false, height: 0, assets: [], problem: 'nothing is saved' };
-    const { height, accountCount } = meta;
+    const { accountCount } = meta;
+    const { height } = meta.header;
     const accounts = new AccountTable();
     const top = toHex(yield* accounts.restoring(this.#home.accountPages(), accountCount));
     const rows = RowTable.load(NO_SOURCE, this.#home.rowPages());
@@ -176,38 +186,13 @@ export class Audit {
   }
 }
 
+/** An answer without it would say of a transaction that happened that it did not. */
+function lostBlock(height: number): StoreError {
+  return new StoreError(
+    'ONCE_RECORD_UNREADABLE',
+    `Block ${height} of the ledger's history is missing, so nobody can tell what it committed.`,
+    { applied: 'no' },
+  );
+}
+
 const NO_SOURCE = { readPage: () => undefined };
-
-function* sumBalances(accounts: AccountTable): Generator<void, StateReport['assets']> {
-  const sums = new Map<string, { accounts: number; sum: bigint }>();
-  for (const { asset, balance, number } of accounts.all()) {
-    if (number % SUMMED_AT_ONCE === 0) yield;
-    const entry = sums.get(asset) ?? { accounts: 0, sum: 0n };
-    sums.set(asset, { accounts: entry.accounts + 1, sum: entry.sum + balance });
-  }
-  const assets = [...sums].map(([asset, entry]) => ({ asset, ...entry }));
-  return assets.sort((a, b) => (a.asset < b.asset ? -1 : 1));
-}
-
-function findProblem(
-  height: number,
-  block: Block | undefined,
-  before: Block | undefined,
-): string | null {
-  if (block === undefined) return 'is missing';
-  const { header, texts, hash } = block;
-  if (header.height !== height) return `says that it is block ${header.height}`;
-  if (hash !== hashHeader(header)) return 'does not have its hash';
-  const previous = height === 1 ? NO_BLOCK : before?.hash;
-  if (previous !== undefined && header.previous !== previous)
-    return 'does not follow the one before';
-  if (before !== undefined && header.at < before.header.at) return 'is older than the one before';
-  if (header.count !== texts.length || header.transactions !== transactionsRoot(texts)) {
-    return 'does not hold the transactions that its header promises';
-  }
-  for (let position = 0; position < texts.length; position += 1) {
-    const id = transactionId({ height, position });
-    if (!(texts[position] as string).startsWith(`{"id":"${id}",`)) return `misplaces ${id}`;
-  }
-  return null;
-}

@@ -1,3 +1,4 @@
+import { RECOVERY_BATCHES } from './audit.ts';
 import type { BlockBook } from './blocks/block-book.ts';
 import type { LedgerCounters } from './counters.ts';
 import type { LedgerLog } from './log/ledger-log.ts';
@@ -61,14 +62,14 @@ export class Checkpointer {
 
   async #checkpoint(): Promise<void> {
     const { home, book, machine, settings, counters, log } = this.#parts;
-    if (home.meta()?.height === machine.height) return;
+    if (home.meta()?.header.height === machine.height) return;
     this.#isRunning = true;
     try {
       const trimmed = await this.#trim();
       const checkpoint = this.#take(trimmed);
       this.#bytes = 0;
       await home.save(checkpoint);
-      book.saved(checkpoint.meta.height, checkpoint.firstBlock);
+      book.saved(checkpoint.meta.header.height, checkpoint.firstBlock);
       machine.rows.saved();
       counters.checkpoints += 1;
       if (this.#bytesSinceSnapshot >= settings.snapshotBytes) await this.#snapshot();
@@ -87,7 +88,7 @@ export class Checkpointer {
   /** Runs in one go, between two entries. */
   #take(trimmed: Trimmed): Checkpoint {
     const { machine, book, home } = this.#parts;
-    const { height, term, time, accounts, rows, window, settings } = machine;
+    const { accounts, rows, window, receipts, settings } = machine;
     const tip = book.tip;
     if (tip === undefined) throw new Error('There is nothing to save before the first block.');
     const blocks = book.unsaved();
@@ -95,28 +96,28 @@ export class Checkpointer {
     for (const bytes of blocks.values()) historyBytes += bytes.length;
     return {
       meta: {
-        version: 1,
-        height,
-        term,
-        time,
-        tip: tip.hash,
-        state: tip.header.state,
+        version: 2,
+        header: tip.header,
         accountCount: accounts.count,
         rowCount: rows.rowCount,
-        keyCount: window.size,
         settings,
         historyBytes: historyBytes - trimmed.bytes,
       },
       ...accounts.takeChanges(),
       rowPages: rows.takeDirtyPages(),
-      keyRuns: window.takeFresh(),
-      keysSince: window.oldest,
+      windows: {
+        keys: { runs: window.takeFresh(), since: window.oldest },
+        receipts: { runs: receipts.takeFresh(), since: receipts.oldest },
+      },
       blocks,
       firstBlock: trimmed.first,
     };
   }
 
-  /** The oldest block to keep: blocks over the limit go, but for those in which a key of the window was used. */
+  /**
+   * The oldest block to keep. Blocks over the limit go, but for those in which a key of the window was used, and
+   * those whose callers may ask after a crash what became of their requests.
+   */
   async #trim(): Promise<Trimmed> {
     const { machine, book, home, settings } = this.#parts;
     const windowBegins = machine.time - machine.settings.idempotency_ttl_ms;
@@ -125,6 +126,7 @@ export class Checkpointer {
     for (const bytes of unsaved.values()) over += bytes.length;
     const end = Math.min(
       machine.height,
+      machine.answered - RECOVERY_BATCHES,
       book.first + Math.max(DROPPED_AT_LEAST, DROPPED_FOR_EACH * unsaved.size),
     );
     let first = book.first;

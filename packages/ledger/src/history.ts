@@ -16,7 +16,7 @@ import { CommittedTransaction } from './transactions.ts';
 /** A transaction as its block holds it. */
 export interface StoredTransaction {
   readonly id: string;
-  readonly kind: 'journal' | 'write' | 'account' | 'organization' | 'vault';
+  readonly kind: 'journal' | 'write' | 'account' | 'organization' | 'vault' | 'settings';
   readonly actor: string;
   readonly status: 'committed' | 'rejected';
   readonly credential?: string;

@@ -44,8 +44,14 @@ export type {
   StoredTransaction,
   TransactionView,
 } from './history.ts';
+export {
+  type InspectionReport,
+  inspectLedger,
+  type LogReport,
+  readSettings,
+} from './inspect-ledger.ts';
 export type { Ledger, Opening } from './ledger.ts';
-export { LIMITS, RECEIPTS_PER_CLIENT } from './limits.ts';
+export { LIMITS } from './limits.ts';
 export { EmbeddedLog, type EmbeddedLogOptions } from './log/embedded-log.ts';
 export type { AppendResult, LedgerLog, LogRecord } from './log/ledger-log.ts';
 export { type LedgerOptions, openLedger } from './open-ledger.ts';
@@ -77,11 +83,19 @@ export type { BalancePolicy, JournalEntry, JournalSide } from './rules/journal.t
 export {
   DEFAULT_SETTINGS,
   ENVIRONMENT,
+  findDisagreements,
   type LedgerSettings,
+  type MachineSettings,
   settingsFromEnvironment,
 } from './settings.ts';
 export type { AccountProof } from './state/account-table.ts';
 export type { Checkpoint, CheckpointMeta, LedgerHome } from './state/ledger-home.ts';
 export type { RowProof } from './state/row-table.ts';
 export type { CommittedTransaction, CreateAccountResult, TransactResult } from './transactions.ts';
-export type { CreateResult, WriteOptions, WriteResult, WriteSuccess } from './writes.ts';
+export type {
+  ChangeResult,
+  CreateResult,
+  WriteOptions,
+  WriteResult,
+  WriteSuccess,
+} from './writes.ts';

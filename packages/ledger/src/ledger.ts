@@ -11,15 +11,24 @@ import type { Machine } from './pipeline/machine.ts';
 import type { NearTier } from './pipeline/near-tier.ts';
 import type { Pipeline } from './pipeline/pipeline.ts';
 import { Reads } from './reads.ts';
+import { type MachineSettings, settingsOf } from './settings.ts';
 import type { LedgerHome } from './state/ledger-home.ts';
 import { type CreateAccountResult, Transactions, type TransactResult } from './transactions.ts';
-import { type CreateResult, type WriteOptions, type WriteResult, Writes } from './writes.ts';
+import {
+  type ChangeResult,
+  type CreateResult,
+  type WriteOptions,
+  type WriteResult,
+  Writes,
+} from './writes.ts';
 
 /** How the ledger came up this time. */
 export interface Opening {
   readonly term: number;
   /** The height of the block that this life began with. */
   readonly barrier: number;
+  /** The height up to which every request is known to have been answered before. */
+  readonly answered: number;
   readonly replayedEntries: number;
   /** Why the state was rebuilt from the snapshot, if it was. */
   readonly rebuiltBecause: string | null;
@@ -97,6 +106,16 @@ export class Ledger {
     input: { readonly organization: string; readonly name: string },
   ): Promise<CreateResult> {
     return this.#writes.createVault(caller, input);
+  }
+
+  /** What the state machine goes by. */
+  get settings(): MachineSettings {
+    return settingsOf(this.#parts.machine.settings);
+  }
+
+  /** Writes an entry that changes settings of the state machine, for every replica from that entry on. */
+  changeSettings(caller: Caller, changes: Partial<MachineSettings>): Promise<ChangeResult> {
+    return this.#writes.changeSettings(caller, changes);
   }
 
   getBlock(height: number): Block | undefined {

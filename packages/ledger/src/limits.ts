@@ -23,6 +23,3 @@ export const LIMITS = {
   /** And how long their texts may be together. */
   inFlightLength: 256 * 1_024 * 1_024,
 } as const;
-
-/** Writes of one client that are remembered with key and outcome, so that a retry is told what became of it. */
-export const RECEIPTS_PER_CLIENT = 64;

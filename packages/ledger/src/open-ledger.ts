@@ -3,20 +3,23 @@ import { join } from 'node:path';
 import { nodeWorld, OncewardError, type World } from 'onceward';
 import { Checkpointer } from './checkpointer.ts';
 import { newCounters } from './counters.ts';
+import { LmdbHome } from './home/lmdb-home.ts';
 import { Ledger } from './ledger.ts';
 import { EmbeddedLog } from './log/embedded-log.ts';
 import type { LedgerLog } from './log/ledger-log.ts';
+import type { Machine } from './pipeline/machine.ts';
 import { NearTier } from './pipeline/near-tier.ts';
 import { Pipeline } from './pipeline/pipeline.ts';
 import { recover } from './recover.ts';
 import {
   checkSettings,
   DEFAULT_SETTINGS,
+  findDisagreements,
   type LedgerSettings,
   machineSettings,
+  settingsOf,
 } from './settings.ts';
 import type { LedgerHome } from './state/ledger-home.ts';
-import { LmdbHome } from './state/lmdb-home.ts';
 
 export interface LedgerOptions extends Partial<LedgerSettings> {
   /** Where the ledger lives: `log` and `state` are made in it. Needed unless both are brought along. */
@@ -33,14 +36,15 @@ export interface LedgerOptions extends Partial<LedgerSettings> {
  * applied.
  */
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
-  const settings = checkSettings({ ...DEFAULT_SETTINGS, ...withoutUndefined(options) });
+  const given = withoutUndefined(options);
+  const settings = checkSettings({ ...DEFAULT_SETTINGS, ...given });
   const world = options.world ?? nodeWorld();
   const log = options.log ?? (await EmbeddedLog.open({ directory: join(folder(options), 'log') }));
   let home: LedgerHome | undefined = options.home;
   try {
     // After the log, whose lock keeps every other process out of both.
     home ??= await LmdbHome.open(join(folder(options), 'state'));
-    return await start(settings, world, log, home);
+    return await start({ settings, given, world, log, home });
   } catch (error) {
     await home?.close();
     await log.close();
@@ -48,17 +52,23 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   }
 }
 
-async function start(
-  settings: LedgerSettings,
-  world: World,
-  log: LedgerLog,
-  home: LedgerHome,
-): Promise<Ledger> {
-  const { machine, book, replayed, rebuiltBecause } = await recover(
+interface Start {
+  readonly settings: LedgerSettings;
+  /** Those that someone asked for. */
+  readonly given: Partial<LedgerSettings>;
+  readonly world: World;
+  readonly log: LedgerLog;
+  readonly home: LedgerHome;
+}
+
+async function start({ settings, given, world, log, home }: Start): Promise<Ledger> {
+  const { machine, book, replayed, rebuiltBecause, answered } = await recover(
     home,
     log,
     settings.workingSetRows,
   );
+  const isNew = machine.height === 0;
+  if (!isNew) assertAgreement(given, machine);
   const counters = newCounters();
   const term = Math.max(log.lastTerm, machine.term) + 1;
   const barrier = machine.height + 1;
@@ -69,6 +79,7 @@ async function start(
     machine,
     book,
     term,
+    answered,
     batchSize: settings.batchSize,
     batchTimeoutMs: settings.batchTimeoutMs,
     applied: (byteLength) => {
@@ -77,13 +88,28 @@ async function start(
       checkpointer.run().catch((error) => pipeline.stop(error));
     },
   });
-  const seed = machine.settings.hash_seed || randomBytes(4).readUInt32LE(0) || 1;
-  await pipeline.barrier(machineSettings(settings, seed));
+  const hashKey = randomBytes(16).toString('hex');
+  await pipeline.barrier(isNew ? machineSettings(settings, hashKey) : undefined);
   if (checkpointer.note(replayed.byteLength)) await checkpointer.run();
   const near = new NearTier(world, settings.nearTierEntries, settings.nearTierTtlMs);
-  const opening = { term, barrier, replayedEntries: replayed.entries, rebuiltBecause };
+  const opening = { term, barrier, answered, replayedEntries: replayed.entries, rebuiltBecause };
   const parts = { world, log, home, machine, book, pipeline, checkpointer, counters, near };
   return new Ledger({ ...parts, opening });
+}
+
+/**
+ * A replica that went by its own environment would forget other keys than the rest. So whoever opens a ledger
+ * either says nothing about these settings, or what its log says.
+ */
+function assertAgreement(given: Partial<LedgerSettings>, machine: Machine): void {
+  const disagreements = findDisagreements(given, settingsOf(machine.settings));
+  if (disagreements.length === 0) return;
+  throw new OncewardError(
+    'ONCE_INVALID_CONFIG',
+    `The ledger was not opened, because it goes by other settings: ${disagreements.join('; ')}. ` +
+      'These settings change only by an entry in its log: `onceward ledger-settings --apply` writes one. ' +
+      'Or take them out of the environment, and the ledger goes by its own.',
+  );
 }
 
 function folder({ directory }: LedgerOptions): string {

@@ -1,5 +1,6 @@
 import { OncewardError } from 'onceward';
-import type { MachineSettings } from './log/log-entry.ts';
+import type { MachineSettings as LoggedSettings } from './log/log-entry.ts';
+import type { ChangeableSettings } from './rules/changeable-settings.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -141,13 +142,57 @@ export function checkSettings(settings: LedgerSettings): LedgerSettings {
   return settings;
 }
 
-export function machineSettings(settings: LedgerSettings, hashSeed: number): MachineSettings {
+/** Settings of the state machine, by the name that the log has for each. They change by an entry in it. */
+const MACHINE_SETTINGS = {
+  idempotency_ttl_ms: 'idempotencyTtlMs',
+  idempotency_cleanup_ms: 'idempotencyCleanupMs',
+  database_conflict: 'databaseConflict',
+  eviction_interval: 'evictionInterval',
+  client_ttl_ms: 'clientTtlMs',
+} as const satisfies Record<keyof ChangeableSettings, keyof LedgerSettings>;
+
+type MachineSetting = (typeof MACHINE_SETTINGS)[keyof ChangeableSettings];
+
+/** The settings that every replica must have alike: they change by an entry in the log. */
+export type MachineSettings = Pick<LedgerSettings, MachineSetting>;
+
+export function machineSettings(settings: LedgerSettings, hashKey: string): LoggedSettings {
+  return { ...changeableSettings(settings), hash_key: hashKey };
+}
+
+export function changeableSettings(settings: MachineSettings) {
   return {
     idempotency_ttl_ms: settings.idempotencyTtlMs,
     idempotency_cleanup_ms: settings.idempotencyCleanupMs,
     database_conflict: settings.databaseConflict,
     eviction_interval: settings.evictionInterval,
     client_ttl_ms: settings.clientTtlMs,
-    hash_seed: hashSeed,
+  } satisfies ChangeableSettings;
+}
+
+/** The settings of the machine under the names that people use. */
+export function settingsOf(machine: ChangeableSettings): MachineSettings {
+  return {
+    idempotencyTtlMs: machine.idempotency_ttl_ms,
+    idempotencyCleanupMs: machine.idempotency_cleanup_ms,
+    databaseConflict: machine.database_conflict,
+    evictionInterval: machine.eviction_interval,
+    clientTtlMs: machine.client_ttl_ms,
   };
+}
+
+/** The settings that were asked for and are not what the ledger goes by, in words. */
+export function findDisagreements(given: Partial<LedgerSettings>, held: MachineSettings): string[] {
+  return Object.values(MACHINE_SETTINGS)
+    .filter((name) => given[name] !== undefined && given[name] !== held[name])
+    .map((name) => {
+      const [asked, has] = [inEnvironment(name, given[name]), inEnvironment(name, held[name])];
+      return `${asked.name} is ${asked.value}, the ledger has ${has.value}`;
+    });
+}
+
+function inEnvironment(setting: MachineSetting, value: unknown) {
+  const found = Object.entries(ENVIRONMENT).find(([, entry]) => entry.setting === setting);
+  if (found === undefined) return { name: 'LEDGER_DATABASE_CONFLICT', value };
+  return { name: found[0], value: (value as number) / found[1].unit };
 }

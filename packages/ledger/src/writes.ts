@@ -26,6 +26,13 @@ import { clientKey } from './pipeline/row-keys.ts';
 import { type Checked, type Refusal, refuse } from './refusal.ts';
 import type { OrganizationRequest, VaultRequest, WriteRequest } from './rules/request.ts';
 import { transactionId } from './rules/transaction-id.ts';
+import {
+  changeableSettings,
+  checkSettings,
+  DEFAULT_SETTINGS,
+  type MachineSettings,
+  settingsOf,
+} from './settings.ts';
 import { answerCreation, OVERLOADED } from './transactions.ts';
 
 export interface WriteOptions {
@@ -44,6 +51,7 @@ export interface WriteSuccess {
 }
 
 export type WriteResult = WriteSuccess | Refusal;
+export type ChangeResult = { readonly ok: true; readonly blockHeight: number } | Refusal;
 export type CreateResult = { readonly ok: true; readonly id: string } | Refusal;
 
 interface Running {
@@ -96,6 +104,25 @@ export class Writes {
     input: { readonly organization: string; readonly name: string },
   ): Promise<CreateResult> {
     return this.#create(caller, () => admitVault(caller, input));
+  }
+
+  async changeSettings(caller: Caller, changes: Partial<MachineSettings>): Promise<ChangeResult> {
+    const wrong = checkCaller(caller);
+    if (wrong !== undefined) return wrong;
+    const held = settingsOf(this.#machine.settings);
+    const settings = changeableSettings(
+      checkSettings({ ...DEFAULT_SETTINGS, ...held, ...changes }),
+    );
+    return new Promise((resolve, reject) => {
+      this.#pipeline.submit(
+        'writes',
+        { kind: 'settings', actor: caller.actor, settings },
+        {
+          settle: (_, { header }) => resolve({ ok: true, blockHeight: header.height }),
+          fail: reject,
+        },
+      );
+    });
   }
 
   async #create(

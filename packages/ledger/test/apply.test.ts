@@ -12,14 +12,14 @@ import { MemoryHome } from '../src/state/memory-home.ts';
 
 function newMachine() {
   const book = new BlockBook(new MemoryHome());
-  const machine = new Machine(book);
+  const machine = new Machine();
   const feed = (entry: LogEntry) => {
     const applied = applyEntry(machine, entry);
     book.add(sealBlock(machine, applied, book.tipHash));
     return applied.outcomes;
   };
-  const settings = machineSettings(DEFAULT_SETTINGS, 7);
-  feed({ kind: 'barrier', index: 1, term: 1, at: 1_000, settings });
+  const settings = machineSettings(DEFAULT_SETTINGS, 'secret');
+  feed({ kind: 'barrier', index: 1, term: 1, at: 1_000, answered: 0, settings });
   feed(batch(2, 'writes', [account(), account()]));
   return { machine, book, feed };
 }
@@ -48,7 +48,7 @@ function batch(
   requests: Request[],
   at = 1_000,
 ): BatchEntry {
-  return { kind, index, term: 1, at, requests, texts: requests.map(requestText) };
+  return { kind, index, term: 1, at, answered: 0, requests, texts: requests.map(requestText) };
 }
 
 describe('applying an entry', () => {

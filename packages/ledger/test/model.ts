@@ -6,7 +6,6 @@ export interface ModelSettings {
   readonly clientTtlMs: number;
   readonly evictionInterval: number;
   readonly rollsBack: boolean;
-  readonly receipts: number;
 }
 
 type Requests = readonly ModelRequest[];
@@ -15,7 +14,12 @@ interface Client {
   last: bigint;
   seen: number;
   /** Oldest first. */
-  receipts: { readonly key: number; readonly payload: string; readonly sequence: bigint }[];
+  receipts: {
+    readonly key: number;
+    readonly payload: string;
+    readonly sequence: bigint;
+    readonly at: number;
+  }[];
 }
 
 const REUSED = 'IDEMPOTENCY_KEY_REUSED';
@@ -29,6 +33,8 @@ export class Model {
   readonly #settings: ModelSettings;
   #near = new Map<string, { readonly payload: string; readonly sequence: bigint }>();
   height: number;
+  /** Of the last entry. */
+  #time = 0;
 
   constructor(settings: ModelSettings, accounts: number, height: number) {
     this.#settings = settings;
@@ -82,7 +88,7 @@ export class Model {
       }
       const other = running.get(name);
       const repeat = other === payload ? 'shared' : other && REUSED;
-      answers[at] = repeat ?? this.#repeat(request) ?? 'run';
+      answers[at] = repeat ?? this.#repeat(this.#time, request) ?? 'run';
       if (answers[at] !== 'run') return;
       running.set(name, payload);
       admitted.push(at);
@@ -115,7 +121,7 @@ export class Model {
   }
 
   #applyWrite(now: number, request: ModelWrite): string {
-    const repeat = this.#repeat(request);
+    const repeat = this.#repeat(now, request);
     if (repeat !== undefined) return repeat;
     const name = clientOf(request);
     const client = this.clients.get(name) ?? { last: 0n, seen: 0, receipts: [] };
@@ -132,9 +138,8 @@ export class Model {
       this.entities.set(key, { value, expires: livesMs && now + livesMs });
     }
     const payload = payloadOf(request);
-    const receipts = [...client.receipts, { key: request.key, payload, sequence }];
-    const kept = receipts.slice(-this.#settings.receipts);
-    this.clients.set(name, { last: sequence, seen: now, receipts: kept });
+    const receipts = [...client.receipts, { key: request.key, payload, sequence, at: now }];
+    this.clients.set(name, { last: sequence, seen: now, receipts });
     this.#near.set(`${name} ${request.key}`, { payload, sequence });
     return `ok ${sequence}`;
   }
@@ -144,11 +149,12 @@ export class Model {
     return entity === undefined || (entity.expires ?? now + 1) <= now ? undefined : entity.value;
   }
 
-  #repeat(request: ModelWrite): string | undefined {
+  #repeat(now: number, request: ModelWrite): string | undefined {
     const client = this.clients.get(clientOf(request));
     if (client === undefined) return undefined;
-    const receipt = client.receipts.find(({ key }) => key === request.key);
-    if (receipt !== undefined) {
+    const { clientTtlMs } = this.#settings;
+    const receipt = client.receipts.findLast(({ key }) => key === request.key);
+    if (receipt !== undefined && now - receipt.at <= clientTtlMs) {
       const isSame = receipt.payload === payloadOf(request);
       return isSame ? `ALREADY_COMMITTED ${receipt.sequence}` : REUSED;
     }
@@ -173,6 +179,7 @@ export class Model {
 
   #entryDone(now: number): void {
     this.height += 1;
+    this.#time = Math.max(this.#time, now);
     if (this.height % this.#settings.evictionInterval !== 0) return;
     for (const [name, { seen }] of this.clients) {
       if (now - seen > this.#settings.clientTtlMs) this.clients.delete(name);

@@ -139,7 +139,7 @@ describe('the audit', () => {
     await ledger.transact(CALLER, 'k1', transferBody({ from, to, amount: 1 }));
     await ledger.close();
     const { home } = homes;
-    const height = home.meta()?.height as number;
+    const height = home.meta()?.header.height as number;
     const altered = home
       .block(height)
       ?.toString()
@@ -147,7 +147,8 @@ describe('the audit', () => {
     const meta = home.meta();
     if (meta === undefined) throw new Error('nothing was saved');
     const pages = { accountPages: new Map(), balancePages: new Map(), rowPages: new Map() };
-    const nothing = { ...pages, keyRuns: [], keysSince: 0 };
+    const none = { runs: [], since: 0 };
+    const nothing = { ...pages, windows: { keys: none, receipts: none } };
     const blocks = new Map([[height, Buffer.from(altered)]]);
     await home.save({ meta, ...nothing, blocks, firstBlock: 1 });
     ledger = await openTestLedger(homes);

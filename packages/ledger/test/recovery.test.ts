@@ -1,9 +1,9 @@
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { LmdbHome } from '../src/home/lmdb-home.ts';
 import { EmbeddedLog } from '../src/log/embedded-log.ts';
 import { type LedgerOptions, openLedger } from '../src/open-ledger.ts';
-import { LmdbHome } from '../src/state/lmdb-home.ts';
 import {
   CALLER,
   makeAccounts,
@@ -104,8 +104,8 @@ describe('a ledger on disk', () => {
   });
 
   it('rebuilds a damaged state from its snapshot once the log before it is gone', async () => {
-    const options = { checkpointBytes: 1, snapshotBytes: 1, idempotencyTtlMs: 1 };
-    await reopen(options);
+    await ledger.changeSettings(CALLER, { idempotencyTtlMs: 1 });
+    await reopen({ checkpointBytes: 1, snapshotBytes: 1 });
     await makeAccounts(ledger, 2);
     await pay(10, 'a');
     await ledger.checkpoint();
@@ -152,7 +152,8 @@ describe('a ledger on disk', () => {
     world.advance(HOUR);
     await payAtOnce(3_500, 'b');
     await ledger.checkpoint();
-    expect(ledger.firstBlock).toBeGreaterThan(6_000);
+    // All but those that were not answered when the last entries were written.
+    expect(ledger.firstBlock).toBeGreaterThan(5_990);
     expect(await ledger.verify()).toMatchObject({ ok: true });
   });
 
@@ -234,8 +235,7 @@ async function damageAccounts(): Promise<void> {
     accountPages: new Map(),
     balancePages: new Map([[0, page]]),
     rowPages: new Map(),
-    keyRuns: [],
-    keysSince: 0,
+    windows: { keys: { runs: [], since: 0 }, receipts: { runs: [], since: 0 } },
     blocks: new Map(),
     firstBlock: 0,
   });

@@ -210,8 +210,7 @@ describe('a duplicate', () => {
   });
 
   it('[L2] is dropped alone where the ledger was told so', async () => {
-    await ledger.close();
-    ledger = await openTestLedger(homes, { databaseConflict: 'reject_duplicate' });
+    await ledger.changeSettings(CALLER, { databaseConflict: 'reject_duplicate' });
     await pay('k1', 100);
     const [repeat, innocent] = await Promise.all([pay('k1', 100), pay('k2', 7)]);
     expect(repeat).toMatchObject({ code: 'DUPLICATE_IDEMPOTENCY_KEY', layer: 'database' });

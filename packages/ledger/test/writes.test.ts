@@ -262,13 +262,14 @@ describe('a retry of a sequenced write', () => {
     });
   });
 
-  it('[S4] is known by its key among the last 64, and by its sequence for ever', async () => {
-    const sent = Array.from({ length: 70 }, (_, n) =>
+  it('[S13] is known by its key for its whole time, whatever came after it and with a cold cache', async () => {
+    const sent = Array.from({ length: 300 }, (_, n) =>
       ledger.write(CALLER, input(n + 1, [set('a', `${n}`)])),
     );
     const answers = await Promise.all(sent);
+    homes.world.advance(DAY);
     await reopen();
-    for (const n of [7, 8, 64, 65, 70]) {
+    for (const n of [1, 2, 7, 64, 65, 128, 299, 300]) {
       const first = answers[n - 1];
       expect(await ledger.write(CALLER, input(n, [set('a', `${n - 1}`)]))).toMatchObject({
         code: 'ALREADY_COMMITTED',
@@ -276,6 +277,12 @@ describe('a retry of a sequenced write', () => {
         assignedSequence: BigInt(n),
       });
     }
+    expect(await ledger.write(CALLER, input(1, [set('a', 'x')]))).toMatchObject({
+      code: 'IDEMPOTENCY_KEY_REUSED',
+    });
+    expect(ledger.reads.entity({ organization }, 'a')?.version).toBe(300);
+    homes.world.advance(1);
+    await ledger.write(CALLER, input(301, [set('b', '1')]));
     const old = await ledger.write(CALLER, input(2, [set('a', '1')], { sequence: 2n }));
     expect(old).toMatchObject({ code: 'ALREADY_COMMITTED', assignedSequence: 2n });
     expect(old).not.toHaveProperty('committedTxId');

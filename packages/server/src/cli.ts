@@ -4,6 +4,7 @@ import { addConfig } from './cli/config-command.ts';
 import { addDoctor } from './cli/doctor-command.ts';
 import { EXIT, exitOf } from './cli/exit-code.ts';
 import { addGateway } from './cli/gateway-command.ts';
+import { addLedgerSettings } from './cli/ledger-settings-command.ts';
 import { addRecordCommands } from './cli/record-commands.ts';
 import { addResolve } from './cli/resolve-command.ts';
 import { addServe } from './cli/serve-command.ts';
@@ -28,6 +29,7 @@ addTail(program);
 addStats(program);
 addDoctor(program);
 addVerify(program);
+addLedgerSettings(program);
 addConfig(program);
 
 // Whoever reads us may have seen enough, as `| head` has.

@@ -1,10 +1,17 @@
-import type { PastBlocks } from '../pipeline/machine.ts';
 import type { Location } from '../state/key-table.ts';
 import type { LedgerHome } from '../state/ledger-home.ts';
-import { type Block, blockText, NO_BLOCK, parseBlock, readTime, readTransaction } from './block.ts';
+import {
+  type Block,
+  blockText,
+  hashHeader,
+  NO_BLOCK,
+  parseBlock,
+  readTime,
+  readTransaction,
+} from './block.ts';
 
 /** All blocks that are kept: the latest in memory until a checkpoint has saved them, the others in the home. */
-export class BlockBook implements PastBlocks {
+export class BlockBook {
   readonly #home: LedgerHome;
   /** As bytes outside the heap: there may be tens of thousands of transactions between two checkpoints. */
   readonly #recent = new Map<number, Buffer>();
@@ -14,12 +21,13 @@ export class BlockBook implements PastBlocks {
   #tipHash: string;
   #tipHeight: number;
 
+  /** Goes on behind the block of the saved state. Blocks that do not reach up to it without a gap are left out. */
   constructor(home: LedgerHome) {
     this.#home = home;
-    const meta = home.meta();
-    this.#first = home.firstBlock() ?? 1;
-    this.#tipHash = meta?.tip ?? NO_BLOCK;
-    this.#tipHeight = meta?.height ?? 0;
+    const header = home.meta()?.header;
+    this.#tipHash = header === undefined ? NO_BLOCK : hashHeader(header);
+    this.#tipHeight = header?.height ?? 0;
+    this.#first = firstWithoutGap(home, this.#tipHeight);
   }
 
   /** The height of the first block that is kept. */
@@ -100,4 +108,12 @@ export class BlockBook implements PastBlocks {
   #bytesOf(height: number): Buffer | undefined {
     return this.#recent.get(height) ?? this.#home.block(height);
   }
+}
+
+/** The first of the blocks that reach up to a height without a gap; the height after it if none do. */
+export function firstWithoutGap(home: LedgerHome, height: number): number {
+  const [first, last] = [home.firstBlock(), home.lastBlock()];
+  if (first === undefined || last === undefined) return height + 1;
+  if (first <= height && last >= height && home.blockCount() === last - first + 1) return first;
+  return height + 1;
 }

@@ -1,18 +1,12 @@
+import { EarlierFormat } from '../earlier-format.ts';
+import type { ChangeableSettings } from '../rules/changeable-settings.ts';
 import type { Request } from '../rules/request.ts';
 import { requestText } from '../rules/request-text.ts';
 
-/**
- * What the state machine must know and no clock or environment may tell it: part of the log, so that replicas
- * agree.
- */
-export interface MachineSettings {
-  readonly idempotency_ttl_ms: number;
-  readonly idempotency_cleanup_ms: number;
-  readonly database_conflict: 'rollback' | 'reject_duplicate';
-  readonly eviction_interval: number;
-  readonly client_ttl_ms: number;
-  /** Random, made with the ledger: keeps anyone from choosing keys whose hashes collide. */
-  readonly hash_seed: number;
+/** What the state machine must know and no clock or environment may tell it. */
+export interface MachineSettings extends ChangeableSettings {
+  /** Random, made with the ledger: keeps anyone from choosing keys whose hashes collide. Never shown. */
+  readonly hash_key: string;
 }
 
 interface EntryHead {
@@ -22,6 +16,8 @@ interface EntryHead {
   readonly term: number;
   /** When the leader wrote it, in milliseconds since the epoch. */
   readonly at: number;
+  /** The requests of all entries up to this index had been answered when this was written. */
+  readonly answered: number;
 }
 
 /** One batch. Transactions have batches of their own, because a duplicate among them can undo the whole batch. */
@@ -35,20 +31,22 @@ export interface BatchEntry extends EntryHead {
 /** The first entry of a term: what a new leader must have applied before it serves. */
 export interface BarrierEntry extends EntryHead {
   readonly kind: 'barrier';
-  readonly settings: MachineSettings;
+  /** In the very first entry of a ledger, and only there. */
+  readonly settings?: MachineSettings;
 }
 
 export type LogEntry = BatchEntry | BarrierEntry;
 
 export function encodeEntry(entry: LogEntry): string {
-  const { index, term, at, kind } = entry;
-  const head = `{"index":${index},"term":${term},"at":${at},"kind":"${kind}"`;
-  if (kind === 'barrier') return `${head},"settings":${JSON.stringify(entry.settings)}}`;
-  return `${head},"requests":[${entry.texts.join(',')}]}`;
+  const { index, term, at, answered, kind } = entry;
+  const head = `{"index":${index},"term":${term},"at":${at},"answered":${answered},"kind":"${kind}"`;
+  if (kind !== 'barrier') return `${head},"requests":[${entry.texts.join(',')}]}`;
+  return `${head}${entry.settings ? `,"settings":${JSON.stringify(entry.settings)}` : ''}}`;
 }
 
 export function decodeEntry(text: string): LogEntry {
   const entry = JSON.parse(text) as LogEntry;
+  if (entry.answered === undefined) throw new EarlierFormat();
   if (entry.kind === 'barrier') return entry;
   return { ...entry, texts: entry.requests.map(requestText) };
 }

@@ -1,7 +1,9 @@
 import { type Refusal, refuse } from '../refusal.ts';
 import type { JournalRequest } from '../rules/request.ts';
 import { transactionId } from '../rules/transaction-id.ts';
+import { hashKey, type KeyHash } from '../state/key-hash.ts';
 import type { Location } from '../state/key-table.ts';
+import type { KeyUse } from '../state/key-window.ts';
 import type { Machine } from './machine.ts';
 import { type Effect, effectsText, type Outcome } from './outcome.ts';
 import { post } from './post.ts';
@@ -14,7 +16,9 @@ export function applyTransactions(
   requestTexts: readonly string[],
   texts: string[],
 ): Outcome[] {
-  const duplicates = findDuplicates(machine, requests);
+  const { hash_key } = machine.settings;
+  const hashes = requests.map(({ credential, key }) => hashKey(hash_key, credential, key));
+  const duplicates = findDuplicates(machine, requests, hashes);
   if (duplicates.size > 0 && undoesBatch(machine, duplicates)) {
     return requests.map((_, at) => ({
       did: 'refuse',
@@ -24,7 +28,8 @@ export function applyTransactions(
   return requests.map((request, at) => {
     const refusal = duplicates.get(at);
     if (refusal !== undefined) return { did: 'refuse', refusal };
-    return applyTransaction(machine, request, requestTexts[at] as string, texts);
+    const text = requestTexts[at] as string;
+    return applyTransaction(machine, request, text, hashes[at] as KeyHash, texts);
   });
 }
 
@@ -49,12 +54,13 @@ const IN_BATCH = refuse(
 function findDuplicates(
   machine: Machine,
   requests: readonly JournalRequest[],
+  hashes: readonly KeyHash[],
 ): Map<number, Refusal> {
   const duplicates = new Map<number, Refusal>();
   const keys = new Set<string>();
   for (let at = 0; at < requests.length; at += 1) {
-    const { credential, key } = requests[at] as JournalRequest;
-    const used = findKey(machine, credential, key, machine.time);
+    const { key } = requests[at] as JournalRequest;
+    const used = findUse(machine, hashes[at] as KeyHash, machine.time);
     if (used !== undefined) duplicates.set(at, duplicateOf(used));
     // Two credentials may well have one key; it takes a closer look only if a key is there twice.
     else if (keys.has(key) && isRepeated(requests, at)) duplicates.set(at, IN_BATCH);
@@ -83,20 +89,20 @@ export function findKey(
   credential: string,
   key: string,
   now: number,
-): Location | undefined {
-  const { past, settings } = machine;
-  return machine.window.find(credential, key, (location) => {
-    const found = past.transactionAt(location);
-    if (found === undefined || found.at + settings.idempotency_ttl_ms <= now) return false;
-    const request = JSON.parse(found.text) as JournalRequest;
-    return request.key === key && request.credential === credential;
-  });
+): KeyUse | undefined {
+  return findUse(machine, hashKey(machine.settings.hash_key, credential, key), now);
+}
+
+/** A key is out of the window at the very millisecond. */
+function findUse({ window, settings }: Machine, hash: KeyHash, now: number): KeyUse | undefined {
+  return window.find(hash, now - settings.idempotency_ttl_ms + 1);
 }
 
 function applyTransaction(
   machine: Machine,
   request: JournalRequest,
   requestText: string,
+  hash: KeyHash,
   texts: string[],
 ): Outcome {
   const position = texts.length;
@@ -112,13 +118,8 @@ function applyTransaction(
     }
     effects.push(result);
   }
-  machine.window.add(
-    request.credential,
-    request.key,
-    machine.time,
-    machine.settings.idempotency_cleanup_ms,
-    { height, position },
-  );
+  const { idempotency_cleanup_ms } = machine.settings;
+  machine.window.add(hash, machine.time, idempotency_cleanup_ms, { height, position });
   if (refusal !== undefined) {
     machine.undoTo(mark);
     const { code, message } = refusal;

@@ -3,17 +3,12 @@ import type { Operation } from '../rules/operation.ts';
 import type { WriteRequest } from '../rules/request.ts';
 import { transactionId } from '../rules/transaction-id.ts';
 import { UNKNOWN_ORGANIZATION, UNKNOWN_VAULT } from './apply-creation.ts';
-import {
-  type ClientRow,
-  findReceipt,
-  type ReceiptRow,
-  receiptOf,
-  recordWrite,
-} from './client-row.ts';
+import type { ClientRow } from './client-row.ts';
 import { aliveAt, type EntityRow, findUnmet } from './entity-row.ts';
 import type { Machine } from './machine.ts';
 import { type Effect, effectsText, type Outcome } from './outcome.ts';
 import { post } from './post.ts';
+import { addReceipt, findReceipt, printOf, type Receipt } from './receipt.ts';
 import { clientKey, entityKey, organizationKey, relationshipKey, vaultKey } from './row-keys.ts';
 import { transactionText } from './transaction-text.ts';
 
@@ -46,9 +41,9 @@ export function applyWrite(
     machine.undoTo(mark);
     return { did: 'refuse', refusal: { ...refusal, lastCommittedSequence: last } };
   }
-  const { key, hash } = request;
-  const receipt: ReceiptRow = { sequence: sequence.toString(), key, hash, height, position };
-  recordWrite(rows, name, client, receipt, time);
+  addReceipt(machine, name, request, { sequence, position });
+  const row: ClientRow = { sequence: sequence.toString(), last_seen: time };
+  rows.write(name, row);
   machine.lastSeen.set(name, time);
   noteExpiries(machine, request);
   const posted = effects.length > 0 ? `,"effects":${effectsText(effects)}` : '';
@@ -68,40 +63,38 @@ function findUnknownScope(
 
 /** A key that is known, or a sequence that is used up: it has happened, and never runs again. */
 export function findRepeat(
-  { rows }: Machine,
+  machine: Machine,
   name: string,
   client: ClientRow | undefined,
   request: Pick<WriteRequest, 'key' | 'hash' | 'sequence'>,
 ): Refusal | undefined {
   if (client === undefined) return undefined;
   const lastCommittedSequence = BigInt(client.sequence);
-  const receipt = findReceipt(rows, name, client, request.key);
+  const receipt = findReceipt(machine, name, request.key);
   if (receipt !== undefined) {
-    if (receipt.hash === request.hash) return alreadyCommitted(receipt, lastCommittedSequence);
+    if (receipt.print === printOf(request)) return alreadyCommitted(receipt, lastCommittedSequence);
     return refuse(
       'IDEMPOTENCY_KEY_REUSED',
       'This idempotency key was used for other operations. A new write needs a new key.',
-      { lastCommittedSequence, assignedSequence: BigInt(receipt.sequence) },
+      { lastCommittedSequence, assignedSequence: receipt.sequence },
     );
   }
   if (request.sequence === null || BigInt(request.sequence) > lastCommittedSequence) {
     return undefined;
   }
-  const sequence = BigInt(request.sequence);
-  const known = receiptOf(rows, name, sequence) !== undefined;
+  const { client_ttl_ms } = machine.settings;
   return refuse(
     'ALREADY_COMMITTED',
-    known
-      ? 'The sequence was used by a write with another idempotency key; this write did not happen.'
-      : 'The sequence was used too long ago to tell by which write; this request changed nothing.',
-    { lastCommittedSequence, assignedSequence: sequence },
+    `The sequence is used up, and no write of the last ${client_ttl_ms / 1_000} seconds has this ` +
+      'idempotency key. This request changed nothing.',
+    { lastCommittedSequence, assignedSequence: BigInt(request.sequence) },
   );
 }
 
-function alreadyCommitted(receipt: ReceiptRow, lastCommittedSequence: bigint): Refusal {
+function alreadyCommitted(receipt: Receipt, lastCommittedSequence: bigint): Refusal {
   return refuse('ALREADY_COMMITTED', 'This write is committed; it was not run again.', {
     lastCommittedSequence,
-    assignedSequence: BigInt(receipt.sequence),
+    assignedSequence: receipt.sequence,
     committedTxId: transactionId(receipt),
     committedBlockHeight: receipt.height,
   });

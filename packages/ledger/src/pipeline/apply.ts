@@ -2,6 +2,7 @@ import type { BatchEntry, LogEntry } from '../log/log-entry.ts';
 import type { JournalRequest, Request } from '../rules/request.ts';
 import { applyCreation } from './apply-creation.ts';
 import { applyTransactions } from './apply-journal.ts';
+import { applySettings } from './apply-settings.ts';
 import { applyWrite } from './apply-write.ts';
 import { evict } from './evict.ts';
 import type { Machine } from './machine.ts';
@@ -18,11 +19,15 @@ export function applyEntry(machine: Machine, entry: LogEntry): Applied {
   }
   machine.height = entry.index;
   machine.term = entry.term;
+  machine.answered = entry.answered;
   machine.time = Math.max(machine.time, entry.at);
   const texts: string[] = [];
   const outcomes = entry.kind === 'barrier' ? [] : applyBatch(machine, entry, texts);
-  if (entry.kind === 'barrier') machine.adopt(entry.settings);
-  machine.window.forget(machine.time, machine.settings.idempotency_ttl_ms);
+  if (entry.kind === 'barrier' && entry.settings !== undefined) machine.adopt(entry.settings);
+  const { idempotency_ttl_ms, client_ttl_ms } = machine.settings;
+  machine.window.forget(machine.time, idempotency_ttl_ms);
+  // A key is known to the last millisecond of its client.
+  machine.receipts.forget(machine.time, client_ttl_ms + 1);
   if (machine.height % machine.settings.eviction_interval === 0) evict(machine);
   return { height: machine.height, at: machine.time, outcomes, texts };
 }
@@ -46,6 +51,8 @@ function applyOne(machine: Machine, request: Request, text: string, texts: strin
       return applyWrite(machine, request, text, texts);
     case 'journal':
       return applyTransactions(machine, [request], [text], texts)[0] as Outcome;
+    case 'settings':
+      return applySettings(machine, request, text, texts);
     default:
       return applyCreation(machine, request, text, texts);
   }

@@ -9,6 +9,8 @@ export interface CommitterOptions {
   readonly term: number;
   /** The index of the last entry that is in the log. */
   readonly lastIndex: number;
+  /** The index up to which all requests have been answered. */
+  readonly answered: () => number;
   /** Called for each entry in order, when it is durable. */
   readonly durable: (entry: LogEntry, tickets: readonly Ticket[], byteLength: number) => void;
   /** Called once, when the log can no longer be trusted to take entries. */
@@ -22,7 +24,7 @@ interface Pending {
   readonly appending: Promise<void>;
 }
 
-type Draft<E> = E extends LogEntry ? Omit<E, 'index' | 'term' | 'at'> : never;
+type Draft<E> = E extends LogEntry ? Omit<E, 'index' | 'term' | 'at' | 'answered'> : never;
 
 /** Puts entries into the log, several at once if need be, and hands them on in order as they become durable. */
 export class Committer {
@@ -46,9 +48,10 @@ export class Committer {
       for (const { end } of tickets) end.fail(this.#failure);
       return;
     }
-    const { world, term } = this.#options;
+    const { world, term, answered } = this.#options;
     this.#lastIndex += 1;
-    const entry = { index: this.#lastIndex, term, at: world.now(), ...draft } as LogEntry;
+    const head = { index: this.#lastIndex, term, at: world.now(), answered: answered() };
+    const entry = { ...head, ...draft } as LogEntry;
     const text = encodeEntry(entry);
     const appending = this.#append(entry, text);
     // It is awaited in its turn; until then a failure must not count as unhandled.

@@ -1,4 +1,3 @@
-import { forgetClient } from './client-row.ts';
 import type { Machine } from './machine.ts';
 
 /**
@@ -9,7 +8,7 @@ import type { Machine } from './machine.ts';
 export function evict(machine: Machine): void {
   const { rows, lastSeen, expiries, settings, time } = machine;
   for (const name of collect(lastSeen, (seen) => time - seen > settings.client_ttl_ms)) {
-    forgetClient(rows, name);
+    rows.remove(name);
     lastSeen.delete(name);
   }
   for (const name of collect(expiries, (expiresAt) => expiresAt <= time)) {

@@ -1,59 +1,56 @@
 import type { MachineSettings } from '../log/log-entry.ts';
 import { AccountTable } from '../state/account-table.ts';
-import type { Location } from '../state/key-table.ts';
 import { KeyWindow } from '../state/key-window.ts';
 import { digest, toHex } from '../state/merkle-list.ts';
 import { RowTable } from '../state/row-table.ts';
+import { RECEIPT_WORDS } from './receipt.ts';
+import { KEYS_ROW, SETTINGS_ROW } from './row-keys.ts';
 
-/** What a new ledger begins with; the first barrier brings the real ones. */
+/** What a new ledger begins with; its first entry brings the real ones. */
 export const FIRST_SETTINGS: MachineSettings = {
   idempotency_ttl_ms: 0,
   idempotency_cleanup_ms: 1,
   database_conflict: 'rollback',
   eviction_interval: 1,
   client_ttl_ms: 0,
-  hash_seed: 0,
+  hash_key: '',
 };
 
-/** Blocks that were sealed before, for the one rule that needs them: whether a key has been used. */
-export interface PastBlocks {
-  /** A transaction's text and the time of its block; `undefined` if the block is no longer kept. */
-  transactionAt(location: Location): { readonly text: string; readonly at: number } | undefined;
-}
+/** Both windows of keys, as the row that brings them under the state root. */
+export type KeysRow = { readonly transactions: string; readonly writes: string };
 
 /**
- * Everything that applying entries changes. Two machines that have applied the same entries are equal in every
- * byte.
+ * Everything that applying entries changes, and all that applying them looks at. Two machines that have applied
+ * the same entries are equal in every byte, whatever blocks either of them has kept.
  */
 export class Machine {
   readonly accounts: AccountTable;
   readonly rows: RowTable;
-  window: KeyWindow;
+  /** The keys of transactions. */
+  readonly window = new KeyWindow();
+  /** The keys of sequenced writes, each with its receipt. */
+  readonly receipts = new KeyWindow(RECEIPT_WORDS);
   /** Row keys of clients, with the log time at which each last wrote. */
   readonly lastSeen = new Map<string, number>();
   /** Row keys of entities that expire, with the log time at which each does. */
   readonly expiries = new Map<string, number>();
-  readonly past: PastBlocks;
   settings: MachineSettings = FIRST_SETTINGS;
   /** The index of the last entry applied, which is the height of its block. */
   height = 0;
   term = 0;
+  /** What the last entry said was answered. Decides nothing here: blocks beyond it are not trimmed. */
+  answered = 0;
   /** The time of the last entry, made to never fall. */
   time = 0;
 
-  constructor(past: PastBlocks, accounts = new AccountTable(), rows?: RowTable) {
-    this.past = past;
+  constructor(accounts = new AccountTable(), rows?: RowTable) {
     this.accounts = accounts;
     this.rows = rows ?? RowTable.empty({ readPage: () => undefined });
-    this.window = new KeyWindow(0);
   }
 
   adopt(settings: MachineSettings): void {
-    if (settings.hash_seed !== this.settings.hash_seed) {
-      // Only the very first barrier brings a seed: there is nothing in the window yet.
-      this.window = new KeyWindow(settings.hash_seed);
-    }
     this.settings = settings;
+    this.rows.write(SETTINGS_ROW, settingsRow(settings));
   }
 
   mark(): readonly [number, number] {
@@ -65,11 +62,25 @@ export class Machine {
     this.rows.undoTo(rows);
   }
 
-  /** The state root: one hash of all accounts and all rows, as of now. */
+  /** The state root: one hash of all accounts, rows, settings and remembered keys, as of now. */
   seal(): string {
+    const keys = this.keysRow();
+    const before = this.rows.read<KeysRow>(KEYS_ROW);
+    if (before?.transactions !== keys.transactions || before.writes !== keys.writes) {
+      this.rows.write(KEYS_ROW, keys);
+    }
     const accounts = toHex(this.accounts.seal());
     return combineRoots(this.accounts.count, accounts, this.rows.seal());
   }
+
+  keysRow(): KeysRow {
+    return { transactions: this.window.seal(), writes: this.receipts.seal() };
+  }
+}
+
+/** Rows are shown in proofs; the secret is not. */
+export function settingsRow({ hash_key, ...rest }: MachineSettings) {
+  return { ...rest, hash_key: toHex(digest(`Y${hash_key}`)) };
 }
 
 export function combineRoots(accountCount: number, accounts: string, rows: string): string {

@@ -9,6 +9,7 @@ export type Outcome =
   | { readonly did: 'reject'; readonly position: number; readonly refusal: Refusal }
   | { readonly did: 'write'; readonly position: number; readonly sequence: bigint }
   | { readonly did: 'create'; readonly position: number; readonly id: string }
+  | { readonly did: 'change'; readonly position: number }
   | { readonly did: 'refuse'; readonly refusal: Refusal };
 
 /**

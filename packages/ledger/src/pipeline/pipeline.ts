@@ -18,6 +18,8 @@ export interface PipelineOptions {
   readonly machine: Machine;
   readonly book: BlockBook;
   readonly term: number;
+  /** What the barrier says was answered: as much as the last life could tell, if this one ends with it. */
+  readonly answered: number;
   readonly batchSize: number;
   readonly batchTimeoutMs: number;
   /** Called after each entry that was applied, with the length of its text. */
@@ -45,12 +47,14 @@ export class Pipeline {
 
   constructor(options: PipelineOptions) {
     this.#options = options;
-    const { world, log, term, batchSize, batchTimeoutMs } = options;
+    const { world, log, machine, term, batchSize, batchTimeoutMs } = options;
+    const { height } = machine;
     this.#committer = new Committer({
       world,
       log,
       term,
-      lastIndex: options.machine.height,
+      lastIndex: height,
+      answered: () => (machine.height > height ? machine.height : options.answered),
       durable: this.#durable,
       failed: (error, tickets) => this.stop(error, tickets),
     });
@@ -89,11 +93,14 @@ export class Pipeline {
     this.#batcher.add(kind, new Ticket(request, text, end));
   }
 
-  /** The first entry of a term: when it has been applied, so has everything before it. */
-  barrier(settings: MachineSettings): Promise<void> {
+  /**
+   * The first entry of a term: when it has been applied, so has everything before it. That of a new ledger brings
+   * the settings.
+   */
+  barrier(settings?: MachineSettings): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#barrier = { resolve, reject };
-      this.#committer.append({ kind: 'barrier', settings }, []);
+      this.#committer.append({ kind: 'barrier', ...(settings && { settings }) }, []);
     });
   }
 

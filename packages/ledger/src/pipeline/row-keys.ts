@@ -34,7 +34,6 @@ export function clientKey(organization: string, vault: string | null, client: st
   return `${CLIENT_PREFIX}${scopeOf(organization, vault)}/${client}`;
 }
 
-/** The receipts of a client lie in a ring of slots. */
-export function receiptKey(client: string, slot: number): string {
-  return `receipt/${slot}/${client.slice(CLIENT_PREFIX.length)}`;
-}
+/** What the state machine remembers and goes by, under the state root like everything else. */
+export const KEYS_ROW = 'machine/keys';
+export const SETTINGS_ROW = 'machine/settings';

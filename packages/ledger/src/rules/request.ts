@@ -1,4 +1,5 @@
 import type { Actor } from './actor.ts';
+import type { ChangeableSettings } from './changeable-settings.ts';
 import type { JournalEntry } from './journal.ts';
 import type { Operation } from './operation.ts';
 
@@ -8,7 +9,8 @@ export type Request =
   | WriteRequest
   | AccountRequest
   | OrganizationRequest
-  | VaultRequest;
+  | VaultRequest
+  | SettingsRequest;
 
 export interface JournalRequest {
   readonly kind: 'journal';
@@ -53,4 +55,11 @@ export interface VaultRequest {
   readonly actor: Actor;
   readonly organization: string;
   readonly name: string;
+}
+
+/** All of them, so that the entry tells by itself what holds from then on. */
+export interface SettingsRequest {
+  readonly kind: 'settings';
+  readonly actor: Actor;
+  readonly settings: ChangeableSettings;
 }

@@ -1,58 +1,90 @@
-import { KeyTable, type Location, packLocation, SLOT_WORDS } from './key-table.ts';
+import { hash } from 'node:crypto';
+import type { KeyHash } from './key-hash.ts';
+import {
+  ageAt,
+  heightAt,
+  KEY_WORDS,
+  KeyTable,
+  type Location,
+  positionAt,
+  writeKey,
+} from './key-table.ts';
+import { digest, toHex } from './merkle-list.ts';
 
-/** Keys used in one stretch of time, as they are stored: the words of `KeyTable`'s slots. */
+/** Keys used in one stretch of time, in the order in which they were used: the words of `KeyTable`'s slots. */
 export interface KeyRun {
   /** The end of the stretch, in milliseconds of log time. */
   readonly until: number;
-  readonly words: Uint32Array;
+  readonly words: Int32Array;
 }
 
-interface Generation {
-  readonly until: number;
-  readonly table: KeyTable;
-  /** Added since the last checkpoint. */
-  fresh: number[];
+/** How a key was used. */
+export interface KeyUse extends Location {
+  /** Log time. */
+  readonly at: number;
+  /** What was stored with it. */
+  readonly more: readonly number[];
 }
+
+/** An age fits into one word. */
+const LONGEST_INTERVAL_MS = 2 ** 31;
+const FIRST_WORDS = 1_024;
+const NOTHING: readonly number[] = [];
 
 /**
- * The idempotency keys of the last hour or so, each with the transaction that used it.
+ * Keys with the transaction that used each and when: part of the state. Whether a key was used is decided from
+ * this alone, never from blocks, which may be trimmed.
  *
  * Time is log time, so every replica forgets the same keys at the same entry. Keys are kept by generation, one
- * for each cleanup interval, and a whole generation goes once its youngest key is out of the window.
+ * for each cleanup interval, and a whole generation goes once its youngest key is out of the window. Each
+ * generation has a hash chain over the keys of each block; `seal` gives one hash of all that is remembered.
  */
 export class KeyWindow {
   readonly #generations: Generation[] = [];
-  readonly #seed: number;
+  readonly #slotWords: number;
+  #sealed: string | null = null;
 
-  /** The seed makes it impossible to choose keys that collide; it is the same on every replica. */
-  constructor(seed: number) {
-    this.#seed = seed;
+  /** `moreWords`: how much is stored with each key. */
+  constructor(moreWords = 0) {
+    this.#slotWords = KEY_WORDS + moreWords;
   }
 
   get size(): number {
     return this.#generations.reduce((sum, { table }) => sum + table.size, 0);
   }
 
-  /** Where a key may have been used: `isSame` must compare the key itself, since hashes can collide. */
-  find(scope: string, key: string, isSame: (location: Location) => boolean): Location | undefined {
-    if (this.#generations.length === 0) return undefined;
-    const low = hashKey(scope, key, this.#seed);
-    const high = hashKey(scope, key, low ^ HIGH);
+  /** The last use of a key, if that was at `since` or later. */
+  find(key: KeyHash, since: number): KeyUse | undefined {
     // The youngest first: a key that was used again after its window is found where it was used last.
-    for (let at = this.#generations.length - 1; at >= 0; at -= 1) {
-      const found = (this.#generations[at] as Generation).table.find(low, high).find(isSame);
-      if (found !== undefined) return found;
+    for (let index = this.#generations.length - 1; index >= 0; index -= 1) {
+      const { table, until } = this.#generations[index] as Generation;
+      const words = table.find(key);
+      if (words === undefined) continue;
+      const at = until - ageAt(words, 0);
+      if (at < since) return undefined;
+      const more = [...words.subarray(KEY_WORDS)];
+      return { height: heightAt(words, 0), position: positionAt(words, 0), at, more };
     }
     return undefined;
   }
 
-  add(scope: string, key: string, at: number, intervalMs: number, location: Location): void {
-    const low = hashKey(scope, key, this.#seed);
-    const high = hashKey(scope, key, low ^ HIGH);
-    const generation = this.#generationOf(at, intervalMs);
-    const [height, place] = packLocation(location);
-    generation.table.add(low, high, height, place);
-    generation.fresh.push(low, high, height, place);
+  /** Keys of one block come one after the other, with the same time. */
+  add(
+    key: KeyHash,
+    at: number,
+    intervalMs: number,
+    location: Location,
+    more: readonly number[] = NOTHING,
+  ): void {
+    const generation = this.#generationOf(at, Math.min(intervalMs, LONGEST_INTERVAL_MS));
+    const words = generation.reserve(this.#slotWords);
+    const place = generation.length - this.#slotWords;
+    writeKey(words, place, key, location, generation.until - at);
+    for (let word = 0; word < more.length; word += 1) {
+      words[place + KEY_WORDS + word] = more[word] as number;
+    }
+    generation.table.add(words, place);
+    this.#sealed = null;
   }
 
   /** Drops what is wholly out of the window. */
@@ -60,16 +92,28 @@ export class KeyWindow {
     while (this.#generations.length > 0) {
       if ((this.#generations[0] as Generation).until + ttlMs > now) return;
       this.#generations.shift();
+      this.#sealed = null;
     }
+  }
+
+  /** Closes the block: one hash, in hex, of every key that is remembered. */
+  seal(): string {
+    if (this.#sealed !== null) return this.#sealed;
+    // Only the youngest has new keys.
+    this.#generations.at(-1)?.seal();
+    const parts = this.#generations.map(
+      ({ until, table, chain }) => `${until}:${table.size}:${toHex(chain)}`,
+    );
+    this.#sealed = toHex(digest(`V${parts.join(',')}`));
+    return this.#sealed;
   }
 
   /** The keys added since this was last called. */
   takeFresh(): KeyRun[] {
     const runs: KeyRun[] = [];
     for (const generation of this.#generations) {
-      if (generation.fresh.length === 0) continue;
-      runs.push({ until: generation.until, words: Uint32Array.from(generation.fresh) });
-      generation.fresh = [];
+      const words = generation.takeFresh();
+      if (words.length > 0) runs.push({ until: generation.until, words });
     }
     return runs;
   }
@@ -81,11 +125,17 @@ export class KeyWindow {
 
   /** Takes back what was stored, oldest first. */
   restore({ until, words }: KeyRun): void {
-    const { table } = this.#generationUntil(until);
-    for (let at = 0; at < words.length; at += SLOT_WORDS) {
-      const low = words[at] as number;
-      table.add(low, words[at + 1] as number, words[at + 2] as number, words[at + 3] as number);
+    const generation = this.#generationUntil(until);
+    const step = this.#slotWords;
+    let start = 0;
+    for (let at = 0; at + step <= words.length; at += step) {
+      generation.table.add(words, at);
+      const isLast = at + 2 * step > words.length;
+      if (!isLast && heightAt(words, at + step) === heightAt(words, at)) continue;
+      generation.extend(words.subarray(start, at + step));
+      start = at + step;
     }
+    this.#sealed = null;
   }
 
   #generationOf(at: number, intervalMs: number): Generation {
@@ -97,26 +147,59 @@ export class KeyWindow {
   #generationUntil(until: number): Generation {
     const last = this.#generations.at(-1);
     if (last?.until === until) return last;
-    const generation: Generation = { until, table: new KeyTable(), fresh: [] };
+    const generation = new Generation(until, this.#slotWords);
     this.#generations.push(generation);
     return generation;
   }
 }
 
-const HIGH = 0x5bd1e995;
+/** The keys of one stretch of time. */
+class Generation {
+  readonly until: number;
+  readonly table: KeyTable;
+  /** SHA-256 of `W`, this as it was before, and the words of one block. */
+  chain = digest('W');
+  /** Added since the last checkpoint. */
+  #fresh = new Int32Array(FIRST_WORDS);
+  length = 0;
+  #sealedLength = 0;
 
-/** Mixes scope and key, with a mark between them, into 32 bits. */
-function hashKey(scope: string, key: string, seed: number): number {
-  let hash = seed ^ scope.length;
-  for (let at = 0; at < scope.length; at += 1) hash = mix(hash, scope.charCodeAt(at));
-  hash = mix(hash, 0x10000);
-  for (let at = 0; at < key.length; at += 1) hash = mix(hash, key.charCodeAt(at));
-  hash ^= hash >>> 16;
-  hash = Math.imul(hash, 0x85ebca6b);
-  return (hash ^ (hash >>> 13)) >>> 0;
-}
+  constructor(until: number, slotWords: number) {
+    this.until = until;
+    this.table = new KeyTable(slotWords);
+  }
 
-function mix(hash: number, word: number): number {
-  const turned = Math.imul(hash ^ Math.imul(word + 1, 0xcc9e2d51), 0x1b873593);
-  return turned ^ (turned >>> 15);
+  /** Makes room for one more key, at the end of the words that it returns. */
+  reserve(slotWords: number): Int32Array {
+    this.length += slotWords;
+    if (this.length > this.#fresh.length) {
+      const words = new Int32Array(2 * this.#fresh.length);
+      words.set(this.#fresh);
+      this.#fresh = words;
+    }
+    return this.#fresh;
+  }
+
+  seal(): void {
+    if (this.#sealedLength === this.length) return;
+    this.extend(this.#fresh.subarray(this.#sealedLength, this.length));
+    this.#sealedLength = this.length;
+  }
+
+  extend(words: Int32Array): void {
+    const bytes = Buffer.allocUnsafe(1 + this.chain.length + words.byteLength);
+    bytes.write('W', 'latin1');
+    bytes.write(this.chain, 1, 'latin1');
+    bytes.set(new Uint8Array(words.buffer, words.byteOffset, words.byteLength), 33);
+    this.chain = hash('sha256', bytes, 'binary');
+  }
+
+  /** Called between two blocks. */
+  takeFresh(): Int32Array {
+    const words = this.#fresh.slice(0, this.length);
+    if (this.length > 0) this.#fresh = new Int32Array(FIRST_WORDS);
+    this.length = 0;
+    this.#sealedLength = 0;
+    return words;
+  }
 }

@@ -1,3 +1,4 @@
+import type { BlockHeader } from '../blocks/block.ts';
 import type { MachineSettings } from '../log/log-entry.ts';
 import type { KeyRun } from './key-window.ts';
 
@@ -6,18 +7,12 @@ import type { KeyRun } from './key-window.ts';
  * exactly there.
  */
 export interface CheckpointMeta {
-  /** 1: the form described here. */
-  readonly version: 1;
-  /** The index of the last entry that the pages know of. */
-  readonly height: number;
-  readonly term: number;
-  readonly time: number;
-  /** The hash of the block at that height. */
-  readonly tip: string;
-  readonly state: string;
+  /** 2: the form described here. */
+  readonly version: 2;
+  /** Of the last block whose entry the pages know of. */
+  readonly header: BlockHeader;
   readonly accountCount: number;
   readonly rowCount: number;
-  readonly keyCount: number;
   readonly settings: MachineSettings;
   /** How long the texts of all blocks are that are kept. */
   readonly historyBytes: number;
@@ -37,13 +32,20 @@ export interface AccountPage {
   readonly balances: Uint8Array | undefined;
 }
 
+/** The two windows of keys: of transactions, and of sequenced writes with their receipts. */
+export type WindowName = 'keys' | 'receipts';
+
+export interface WindowChanges {
+  readonly runs: readonly KeyRun[];
+  /** Runs that end before this are worthless. */
+  readonly since: number;
+}
+
 /** Changes since the last checkpoint. */
 export interface Checkpoint extends AccountPages {
   readonly meta: CheckpointMeta;
   readonly rowPages: ReadonlyMap<number, string>;
-  readonly keyRuns: readonly KeyRun[];
-  /** Runs that end before this are worthless. */
-  readonly keysSince: number;
+  readonly windows: Readonly<Record<WindowName, WindowChanges>>;
   /** The bytes of their texts. */
   readonly blocks: ReadonlyMap<number, Buffer>;
   /** Blocks below this height are no longer kept. */
@@ -52,17 +54,21 @@ export interface Checkpoint extends AccountPages {
 
 /** Where the applied state and the sealed blocks live between restarts. The log can always rebuild it. */
 export interface LedgerHome {
+  /** What was damaged when the home was opened, and is therefore not there; `null` if nothing was. */
+  damage(): string | null;
   meta(): CheckpointMeta | undefined;
   /** In order. */
   accountPages(): Iterable<AccountPage>;
   rowPages(): Iterable<string>;
   rowPage(page: number): string | undefined;
   /** Oldest first. */
-  keyRuns(): Iterable<KeyRun>;
-  /** The bytes of a block's text. They may be gone with the next read. */
+  keyRuns(window: WindowName): Iterable<KeyRun>;
+  /** The bytes of a block's text. They may be gone with the next read. Throws `StoreError` if they were damaged. */
   block(height: number): Buffer | undefined;
   /** The height of the oldest block that is kept. */
   firstBlock(): number | undefined;
+  lastBlock(): number | undefined;
+  blockCount(): number;
 
   /** Durable when it resolves: all of it or nothing, blocks no later than the state. */
   save(checkpoint: Checkpoint): Promise<void>;
@@ -73,6 +79,8 @@ export interface LedgerHome {
   snapshotHeight(): number;
   /** Puts the copy, or nothing at all, in the place of the state. Blocks stay. */
   restoreSnapshot(): Promise<void>;
+  /** Drops the state, and keeps copy and blocks. */
+  dropState(): Promise<void>;
 
   close(): Promise<void>;
 }

@@ -1,19 +1,29 @@
 import type { KeyRun } from './key-window.ts';
-import type { AccountPage, Checkpoint, CheckpointMeta, LedgerHome } from './ledger-home.ts';
+import type {
+  AccountPage,
+  Checkpoint,
+  CheckpointMeta,
+  LedgerHome,
+  WindowName,
+} from './ledger-home.ts';
 
 interface Saved {
   readonly meta: CheckpointMeta;
   readonly accounts: ReadonlyMap<number, Uint8Array>;
   readonly balances: ReadonlyMap<number, Uint8Array>;
   readonly rows: ReadonlyMap<number, string>;
-  readonly runs: readonly KeyRun[];
+  readonly runs: Readonly<Record<WindowName, readonly KeyRun[]>>;
 }
 
 /** A home that forgets everything with the process, unless it is passed on to the next opening. For tests. */
 export class MemoryHome implements LedgerHome {
   #saved: Saved | undefined;
   #copy: Saved | undefined;
-  readonly #blocks = new Map<number, Buffer>();
+  #blocks = new Map<number, Buffer>();
+
+  damage(): string | null {
+    return null;
+  }
 
   meta(): CheckpointMeta | undefined {
     return this.#saved?.meta;
@@ -33,8 +43,8 @@ export class MemoryHome implements LedgerHome {
     return this.#saved?.rows.get(page);
   }
 
-  keyRuns(): Iterable<KeyRun> {
-    return this.#saved?.runs ?? [];
+  keyRuns(window: WindowName): Iterable<KeyRun> {
+    return this.#saved?.runs[window] ?? [];
   }
 
   block(height: number): Buffer | undefined {
@@ -46,18 +56,31 @@ export class MemoryHome implements LedgerHome {
     return heights.length === 0 ? undefined : Math.min(...heights);
   }
 
+  lastBlock(): number | undefined {
+    const heights = [...this.#blocks.keys()];
+    return heights.length === 0 ? undefined : Math.max(...heights);
+  }
+
+  blockCount(): number {
+    return this.#blocks.size;
+  }
+
   async save(checkpoint: Checkpoint): Promise<void> {
     for (const [height, bytes] of checkpoint.blocks) this.#blocks.set(height, bytes);
     for (const height of this.#blocks.keys()) {
       if (height < checkpoint.firstBlock) this.#blocks.delete(height);
     }
-    const runs = [...(this.#saved?.runs ?? []), ...checkpoint.keyRuns];
+    const runs = (window: WindowName) => {
+      const { runs: added, since } = checkpoint.windows[window];
+      const all = [...(this.#saved?.runs[window] ?? []), ...added];
+      return all.filter(({ until }) => until >= since);
+    };
     this.#saved = {
       meta: checkpoint.meta,
       accounts: new Map([...(this.#saved?.accounts ?? []), ...copies(checkpoint.accountPages)]),
       balances: new Map([...(this.#saved?.balances ?? []), ...copies(checkpoint.balancePages)]),
       rows: new Map([...(this.#saved?.rows ?? []), ...checkpoint.rowPages]),
-      runs: runs.filter(({ until }) => until >= checkpoint.keysSince),
+      runs: { keys: runs('keys'), receipts: runs('receipts') },
     };
   }
 
@@ -67,11 +90,22 @@ export class MemoryHome implements LedgerHome {
   }
 
   snapshotHeight(): number {
-    return this.#copy?.meta.height ?? 0;
+    return this.#copy?.meta.header.height ?? 0;
   }
 
   async restoreSnapshot(): Promise<void> {
     this.#saved = this.#copy;
+  }
+
+  async dropState(): Promise<void> {
+    this.#saved = undefined;
+  }
+
+  /** What an accident leaves of a home. */
+  lose(what: 'state' | 'snapshot' | 'history'): void {
+    if (what === 'state') this.#saved = undefined;
+    if (what === 'snapshot') this.#copy = undefined;
+    if (what === 'history') this.#blocks = new Map();
   }
 
   async close(): Promise<void> {}

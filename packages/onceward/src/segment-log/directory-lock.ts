@@ -50,6 +50,12 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
   }
 }
 
+/** Rejects with `ONCE_STORE_LOCKED` if somebody has the folder open. Writes nothing, and keeps nobody out. */
+export async function assertUnlocked(directory: string): Promise<void> {
+  const highest = await findHighest(directory);
+  if (highest > 0) await findGone(directory, `lock.${highest}`, await describeSelf(null));
+}
+
 async function takeLock(directory: string, candidate: string, self: Holder): Promise<string> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const highest = await findHighest(directory);

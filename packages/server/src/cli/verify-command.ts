@@ -1,6 +1,8 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { InspectionReport } from '@onceward/ledger';
 import type { Command } from 'commander';
+import { OncewardError } from 'onceward';
 import { CommandFailure, EXIT } from './exit-code.ts';
 import { report, styled, table } from './output.ts';
 import { addSettingFlags, configFor } from './setting-flags.ts';
@@ -10,10 +12,10 @@ const PROGRESS_EVERY_MS = 500;
 export function addVerify(parent: Command): void {
   const command = parent
     .command('verify')
-    .description('check every block, proof and balance of the ledger in the data folder')
+    .description('check every block, balance and log entry of the ledger in the data folder')
     .addHelpText(
       'after',
-      '\nThe server must not be running; ask a running one with GET /integrity.',
+      '\nReads only. The server must not be running; ask a running one with GET /integrity.',
     );
   addSettingFlags(command, ['data']).option('--json', 'print JSON').action(verify);
 }
@@ -24,28 +26,33 @@ async function verify(options: Record<string, string | boolean | undefined>): Pr
   if ((await stat(directory).catch(() => null)) === null) {
     throw new CommandFailure('absent', `there is no ledger in ${settings.data}`);
   }
-  const { openLedger } = await import('@onceward/ledger');
-  const { ledgerOptions } = await import('../ledger/ledger-settings.ts');
-  const ledger = await openLedger({ directory, ...ledgerOptions(settings) });
+  const { ok, chain, state, log } = await inspect(directory);
+  const assets = state.assets.map(({ sum, ...rest }) => ({ ...rest, sum: sum.toString() }));
+  report(options, { ok, chain, state: { ...state, assets }, log }, () => {
+    const verdict = (fine: boolean, problem: string | null) =>
+      fine ? styled('green', 'sound') : `${styled('red', 'NOT SOUND')}: ${problem}`;
+    return table(
+      ['what', 'verdict'],
+      [
+        [`blocks ${chain.first} to ${chain.last}`, verdict(chain.ok, chain.problem)],
+        ['transactions in them', `${chain.transactions}`],
+        [`state after block ${state.height}`, verdict(state.ok, state.problem)],
+        [`log entries ${log.first} to ${log.last}`, verdict(log.ok, log.problem)],
+        ...assets.map(({ asset, accounts, sum }) => [`sum of ${accounts} in ${asset}`, sum]),
+      ],
+    );
+  });
+  if (!ok) process.exitCode = EXIT.unwell.code;
+}
+
+async function inspect(directory: string): Promise<InspectionReport> {
+  const { inspectLedger } = await import('@onceward/ledger');
   try {
-    const { ok, chain, state } = await ledger.integrity(progressLine());
-    const assets = state.assets.map(({ sum, ...rest }) => ({ ...rest, sum: sum.toString() }));
-    report(options, { ok, chain, state: { ...state, assets } }, () => {
-      const verdict = (fine: boolean, problem: string | null) =>
-        fine ? styled('green', 'sound') : `${styled('red', 'NOT SOUND')}: ${problem}`;
-      return table(
-        ['what', 'verdict'],
-        [
-          [`blocks ${chain.first} to ${chain.last}`, verdict(chain.ok, chain.problem)],
-          ['transactions in them', `${chain.transactions}`],
-          [`state after block ${state.height}`, verdict(state.ok, state.problem)],
-          ...assets.map(({ asset, accounts, sum }) => [`sum of ${accounts} in ${asset}`, sum]),
-        ],
-      );
-    });
-    if (!ok) process.exitCode = EXIT.unwell.code;
-  } finally {
-    await ledger.close();
+    return await inspectLedger(directory, progressLine());
+  } catch (error) {
+    if (!(error instanceof OncewardError) || error.code !== 'ONCE_STORE_LOCKED') throw error;
+    const hint = 'A running server is asked with GET /integrity.';
+    throw new CommandFailure('storeLocked', `${error.message} ${hint}`, error);
   }
 }
 

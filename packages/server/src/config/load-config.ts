@@ -29,7 +29,7 @@ export interface ConfigInput {
 
 /** Names with these beginnings are ours, so one that is not in the table is a mistake. */
 const OURS = /^(ONCEWARD|IDEMPOTENCY)_/;
-/** Others use this beginning too, so here only what is nearly the name of a setting is a mistake. */
+/** Others use this beginning too, so here only what is nearly the name of a setting, or a part of it, is a mistake. */
 const PERHAPS_OURS = /^LEDGER_/;
 const FILE_SETTING = 'ONCEWARD_CONFIG';
 
@@ -101,7 +101,7 @@ function unknownNames(input: ConfigInput, file: ConfigFile | null): string[] {
   const problems: string[] = [];
   for (const name of Object.keys(input.env)) {
     if (name === FILE_SETTING || known.includes(name)) continue;
-    const close = hint(name, known);
+    const close = hint(name, known) || (PERHAPS_OURS.test(name) ? hintByWords(name, known) : '');
     if (!OURS.test(name) && !(PERHAPS_OURS.test(name) && close !== '')) continue;
     problems.push(`${name} is no setting of onceward${close} (environment)`);
   }
@@ -110,6 +110,14 @@ function unknownNames(input: ConfigInput, file: ConfigFile | null): string[] {
     problems.push(`${name} is no setting of onceward${hint(name, known)} (file ${file?.path})`);
   }
   return problems;
+}
+
+/** `LEDGER_TTL_HOURS` is a part of one name, and can mean nothing else. */
+function hintByWords(name: string, known: readonly string[]): string {
+  const words = name.split('_');
+  if (words.length < 3) return '';
+  const whole = known.find((other) => words.every((word) => other.split('_').includes(word)));
+  return whole === undefined ? '' : `; did you mean ${whole}?`;
 }
 
 function contradictions(settings: Settings, routes: readonly Route[]): string[] {

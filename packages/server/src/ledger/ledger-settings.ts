@@ -1,4 +1,4 @@
-import { DEFAULT_SETTINGS, type LedgerSettings } from '@onceward/ledger';
+import { DEFAULT_SETTINGS, type LedgerSettings, type MachineSettings } from '@onceward/ledger';
 import {
   fraction,
   type Kind,
@@ -23,6 +23,17 @@ function setting<T>(
   return { name, kind: kind as Kind<T & {}>, initial, about };
 }
 
+/** One that the ledger keeps: unset, it goes by its own; set to something else, it does not open. */
+function kept<T>(
+  name: string,
+  kind: Kind<T>,
+  initial: NoInfer<T>,
+  about: string,
+): Setting<T | null> {
+  const otherwise = `Unset: what the ledger was made with, ${initial} for a new one. See \`ledger-settings\`.`;
+  return { name, kind: kind as Kind<T & {}>, initial: null, about: `${about} ${otherwise}` };
+}
+
 /** The settings of the ledger, in the units of their names. */
 export const ledgerSettings = {
   ledger: setting('LEDGER_ENABLED', yesOrNo(), true, 'Whether `serve` serves the ledger.'),
@@ -33,24 +44,24 @@ export const ledgerSettings = {
     initial: null,
     about: 'Port of the ledger for gRPC. Unset: the one after PORT, or a free one if PORT is 0.',
   } as Setting<number | null>,
-  ledgerTtlHours: setting(
+  ledgerTtlHours: kept(
     'LEDGER_IDEMPOTENCY_TTL_HOURS',
     fraction(0.001, 8_784),
     DEFAULT_SETTINGS.idempotencyTtlMs / HOUR_MS,
     'How long the key of a transaction is remembered.',
   ),
-  ledgerCleanupMinutes: setting(
+  ledgerCleanupMinutes: kept(
     'LEDGER_IDEMPOTENCY_CLEANUP_INTERVAL_MIN',
     fraction(0.01, 10_080),
     DEFAULT_SETTINGS.idempotencyCleanupMs / MINUTE_MS,
     'How often keys beyond that window are cleared away.',
   ),
-  ledgerDatabaseConflict: setting(
+  ledgerDatabaseConflict: kept(
     'LEDGER_DATABASE_CONFLICT',
     oneOf('rollback', 'reject_duplicate'),
     DEFAULT_SETTINGS.databaseConflict,
     'What a key that is already committed undoes: its whole batch, or nothing but itself.',
-  ) as Setting<LedgerSettings['databaseConflict']>,
+  ) as Setting<LedgerSettings['databaseConflict'] | null>,
   ledgerBatchSize: setting(
     'LEDGER_BATCH_SIZE',
     wholeNumber(1, 10_000),
@@ -63,13 +74,13 @@ export const ledgerSettings = {
     DEFAULT_SETTINGS.batchTimeoutMs,
     'The longest that a transaction waits for its batch to fill while the disk is busy.',
   ),
-  ledgerEvictionInterval: setting(
+  ledgerEvictionInterval: kept(
     'LEDGER_EVICTION_INTERVAL',
     wholeNumber(1, 2 ** 40),
     DEFAULT_SETTINGS.evictionInterval,
     'Silent clients are looked for at every log index that this divides.',
   ),
-  ledgerClientTtlSeconds: setting(
+  ledgerClientTtlSeconds: kept(
     'LEDGER_CLIENT_TTL_SECONDS',
     wholeNumber(1, 2 ** 40),
     DEFAULT_SETTINGS.clientTtlMs / SECOND_MS,
@@ -101,16 +112,29 @@ export const ledgerSettings = {
   ),
 } as const;
 
+/** Those of the state machine that someone has set. */
+export function givenMachineSettings(settings: Settings): Partial<MachineSettings> {
+  const given = {
+    idempotencyTtlMs: inMs(settings.ledgerTtlHours, HOUR_MS),
+    idempotencyCleanupMs: inMs(settings.ledgerCleanupMinutes, MINUTE_MS),
+    databaseConflict: settings.ledgerDatabaseConflict,
+    evictionInterval: settings.ledgerEvictionInterval,
+    clientTtlMs: inMs(settings.ledgerClientTtlSeconds, SECOND_MS),
+  };
+  const isGiven = ([, value]: [string, unknown]) => value !== null;
+  return Object.fromEntries(Object.entries(given).filter(isGiven)) as Partial<MachineSettings>;
+}
+
+function inMs(value: number | null, unit: number): number | null {
+  return value === null ? null : Math.round(value * unit);
+}
+
 /** The same for the ledger itself, which counts in milliseconds and bytes. */
 export function ledgerOptions(settings: Settings): Partial<LedgerSettings> {
   return {
-    idempotencyTtlMs: Math.round(settings.ledgerTtlHours * HOUR_MS),
-    idempotencyCleanupMs: Math.round(settings.ledgerCleanupMinutes * MINUTE_MS),
-    databaseConflict: settings.ledgerDatabaseConflict,
+    ...givenMachineSettings(settings),
     batchSize: settings.ledgerBatchSize,
     batchTimeoutMs: settings.ledgerBatchTimeoutMs,
-    evictionInterval: settings.ledgerEvictionInterval,
-    clientTtlMs: settings.ledgerClientTtlSeconds * SECOND_MS,
     nearTierEntries: settings.ledgerNearTierEntries,
     checkpointBytes: settings.ledgerCheckpointMib * MIB,
     snapshotBytes: settings.ledgerSnapshotMib * MIB,

@@ -1,14 +1,26 @@
 import { existsSync } from 'node:fs';
 import { mkdir, open as openFile, readdir, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
-import { crc32 } from 'node:zlib';
+import { basename, join } from 'node:path';
 import { type Database, open, type RootDatabase } from 'lmdb';
 import { StoreError } from 'onceward';
-import type { KeyRun } from './key-window.ts';
-import type { AccountPage, Checkpoint, CheckpointMeta, LedgerHome } from './ledger-home.ts';
+import type { KeyRun } from '../state/key-window.ts';
+import type {
+  AccountPage,
+  Checkpoint,
+  CheckpointMeta,
+  LedgerHome,
+  WindowName,
+} from '../state/ledger-home.ts';
+import { checkEnvironment, setAside } from './lmdb-environment.ts';
+import {
+  decodeBlock,
+  decodeMeta,
+  decodeRun,
+  encodeBlock,
+  encodeMeta,
+  encodeRun,
+} from './saved-form.ts';
 
-/** A checksum, and zeros so that the words behind it are aligned. */
-const RUN_HEAD_BYTES = 8;
 const SNAPSHOT = /^snapshot-(\d+)$/;
 
 /**
@@ -19,12 +31,14 @@ export class LmdbHome implements LedgerHome {
   readonly #directory: string;
   readonly #history: RootDatabase;
   readonly #blocks: Database<Buffer, number>;
+  readonly #damage: string | null;
   #state: StateDatabases;
   #snapshotHeight: number;
 
-  private constructor(directory: string, snapshotHeight: number) {
+  private constructor(directory: string, snapshotHeight: number, damage: string | null) {
     this.#directory = directory;
     this.#snapshotHeight = snapshotHeight;
+    this.#damage = damage;
     this.#history = openEnvironment(join(directory, 'history'));
     this.#blocks = this.#history.openDB({ name: 'blocks', encoding: 'binary' });
     this.#state = new StateDatabases(join(directory, 'state'));
@@ -43,8 +57,15 @@ export class LmdbHome implements LedgerHome {
       // A crash came between a new snapshot and the end of the one before.
       if (height < latest) await rm(snapshotFolder(directory, height), { recursive: true });
     }
+    const damage: string[] = [];
+    for (const name of ['state', 'history']) {
+      const problem = checkEnvironment(join(directory, name));
+      if (problem === null) continue;
+      await setAside(directory, name);
+      damage.push(`${problem} of the ${name}`);
+    }
     try {
-      return new LmdbHome(directory, latest);
+      return new LmdbHome(directory, latest, damage.join('; ') || null);
     } catch (cause) {
       throw new StoreError(
         'ONCE_STORE_UNAVAILABLE',
@@ -55,6 +76,10 @@ export class LmdbHome implements LedgerHome {
         },
       );
     }
+  }
+
+  damage(): string | null {
+    return this.#damage;
   }
 
   meta(): CheckpointMeta | undefined {
@@ -76,17 +101,31 @@ export class LmdbHome implements LedgerHome {
     return this.#state.rows.get(page);
   }
 
-  *keyRuns(): Iterable<KeyRun> {
-    for (const { key, value } of this.#state.runs.getRange({})) yield decodeRun(key[0], value);
+  *keyRuns(window: WindowName): Iterable<KeyRun> {
+    for (const { value } of this.#state.windows[window].getRange({})) yield decodeRun(value);
   }
 
   block(height: number): Buffer | undefined {
-    return this.#blocks.getBinaryFast(height);
+    const bytes = this.#blocks.getBinaryFast(height);
+    if (bytes === undefined) return undefined;
+    const block = decodeBlock(bytes);
+    if (block !== undefined) return block;
+    const message = `Block ${height} of the ledger's history does not match its checksum.`;
+    throw new StoreError('ONCE_RECORD_UNREADABLE', message, { applied: 'no' });
   }
 
   firstBlock(): number | undefined {
     const [first] = this.#blocks.getKeys({ limit: 1 });
     return first;
+  }
+
+  lastBlock(): number | undefined {
+    const [last] = this.#blocks.getKeys({ limit: 1, reverse: true });
+    return last;
+  }
+
+  blockCount(): number {
+    return (this.#blocks.getStats() as { entryCount: number }).entryCount;
   }
 
   async save(checkpoint: Checkpoint): Promise<void> {
@@ -105,14 +144,16 @@ export class LmdbHome implements LedgerHome {
   async #saveBlocks({ blocks, firstBlock }: Checkpoint): Promise<void> {
     const old = [...this.#blocks.getKeys({ end: firstBlock })];
     await this.#history.batch(() => {
-      for (const [height, bytes] of blocks) void this.#blocks.put(height, bytes);
+      for (const [height, bytes] of blocks) {
+        void this.#blocks.put(height, encodeBlock(bytes));
+      }
       for (const height of old) void this.#blocks.remove(height);
     });
     await this.#history.flushed;
   }
 
   async snapshot(): Promise<number> {
-    const height = this.meta()?.height ?? 0;
+    const height = this.meta()?.header.height ?? 0;
     const folder = snapshotFolder(this.#directory, height);
     if (height === this.#snapshotHeight) return height;
     await mkdir(`${folder}.new`);
@@ -134,11 +175,23 @@ export class LmdbHome implements LedgerHome {
   async restoreSnapshot(): Promise<void> {
     const folder = join(this.#directory, 'state');
     const copy = snapshotFolder(this.#directory, this.#snapshotHeight);
+    if (checkEnvironment(copy) !== null) {
+      await setAside(this.#directory, basename(copy));
+      this.#snapshotHeight = 0;
+    }
     const isThere = existsSync(copy);
     if (isThere) await copyEnvironment(copy, `${folder}.new`);
     await this.#state.environment.close();
     await rm(folder, { recursive: true, force: true });
     if (isThere) await rename(`${folder}.new`, folder);
+    await syncFile(this.#directory);
+    this.#state = new StateDatabases(folder);
+  }
+
+  async dropState(): Promise<void> {
+    const folder = join(this.#directory, 'state');
+    await this.#state.environment.close();
+    await rm(folder, { recursive: true, force: true });
     await syncFile(this.#directory);
     this.#state = new StateDatabases(folder);
   }
@@ -152,31 +205,36 @@ export class LmdbHome implements LedgerHome {
 const TEXT_BY_NUMBER = { keyEncoding: 'uint32', encoding: 'string' } as const;
 const BYTES_BY_NUMBER = { keyEncoding: 'uint32', encoding: 'binary' } as const;
 
+/** By the end of the stretch, then by the height of the checkpoint. */
+type RunDatabase = Database<Buffer, [number, number]>;
+
 class StateDatabases {
   readonly environment: RootDatabase;
   readonly accounts: Database<Buffer, number>;
   readonly balances: Database<Buffer, number>;
   readonly rows: Database<string, number>;
-  /** By the end of the stretch, then by the height of the checkpoint. */
-  readonly runs: Database<Buffer, [number, number]>;
-  readonly #metas: Database<CheckpointMeta, string>;
+  readonly windows: Readonly<Record<WindowName, RunDatabase>>;
+  readonly #metas: Database<string, string>;
 
   constructor(path: string) {
     this.environment = openEnvironment(path);
     this.accounts = this.environment.openDB({ name: 'accounts', ...BYTES_BY_NUMBER });
     this.balances = this.environment.openDB({ name: 'balances', ...BYTES_BY_NUMBER });
     this.rows = this.environment.openDB({ name: 'rows', ...TEXT_BY_NUMBER });
-    this.runs = this.environment.openDB({ name: 'keys', encoding: 'binary' });
-    this.#metas = this.environment.openDB({ name: 'meta', encoding: 'json' });
+    this.windows = {
+      keys: this.environment.openDB({ name: 'keys', encoding: 'binary' }),
+      receipts: this.environment.openDB({ name: 'receipts', encoding: 'binary' }),
+    };
+    this.#metas = this.environment.openDB({ name: 'meta', encoding: 'string' });
   }
 
   meta(): CheckpointMeta | undefined {
-    return this.#metas.get('checkpoint');
+    const text = this.#metas.get('checkpoint');
+    return text === undefined ? undefined : decodeMeta(text);
   }
 
   async save(checkpoint: Checkpoint): Promise<void> {
-    const { height } = checkpoint.meta;
-    const worthless = [...this.runs.getKeys({ end: [checkpoint.keysSince, 0] })];
+    const { height } = checkpoint.meta.header;
     await this.environment.batch(() => {
       for (const [page, bytes] of checkpoint.accountPages) {
         void this.accounts.put(page, bytes as Buffer);
@@ -185,9 +243,13 @@ class StateDatabases {
         void this.balances.put(page, bytes as Buffer);
       }
       for (const [page, text] of checkpoint.rowPages) void this.rows.put(page, text);
-      for (const run of checkpoint.keyRuns) void this.runs.put([run.until, height], encodeRun(run));
-      for (const run of worthless) void this.runs.remove(run);
-      void this.#metas.put('checkpoint', checkpoint.meta);
+      for (const window of ['keys', 'receipts'] as const) {
+        const database = this.windows[window];
+        const { runs, since } = checkpoint.windows[window];
+        for (const run of [...database.getKeys({ end: [since, 0] })]) void database.remove(run);
+        for (const run of runs) void database.put([run.until, height], encodeRun(run));
+      }
+      void this.#metas.put('checkpoint', encodeMeta(checkpoint.meta));
     });
     await this.environment.flushed;
   }
@@ -211,25 +273,6 @@ async function copyEnvironment(from: string, to: string): Promise<void> {
     await source.close();
   }
   await syncFile(join(to, 'data.mdb'));
-}
-
-function encodeRun({ words }: KeyRun): Buffer {
-  const bytes = Buffer.alloc(RUN_HEAD_BYTES + words.byteLength);
-  bytes.set(new Uint8Array(words.buffer, words.byteOffset, words.byteLength), RUN_HEAD_BYTES);
-  bytes.writeUInt32LE(crc32(bytes.subarray(RUN_HEAD_BYTES)));
-  return bytes;
-}
-
-function decodeRun(until: number, bytes: Buffer): KeyRun {
-  const content = bytes.subarray(RUN_HEAD_BYTES);
-  if (bytes.readUInt32LE() !== crc32(content)) {
-    throw new StoreError(
-      'ONCE_RECORD_UNREADABLE',
-      'A run of idempotency keys does not match its checksum.',
-      { applied: 'no' },
-    );
-  }
-  return { until, words: new Uint32Array(new Uint8Array(content).buffer) };
 }
 
 async function syncFile(path: string): Promise<void> {

@@ -1,0 +1,90 @@
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { MachineSettings } from '@onceward/ledger';
+import type { Command } from 'commander';
+import type { SettingId, Settings } from '../config/settings.ts';
+import { SETTINGS } from '../config/settings.ts';
+import { CommandFailure } from './exit-code.ts';
+import { report, table } from './output.ts';
+import { addSettingFlags, configFor } from './setting-flags.ts';
+
+/** Who changed them, as the ledger's blocks tell. */
+const OPERATOR = { actor: 'system:operator', credential: 'operator' } as const;
+
+/** The settings that the ledger keeps, with what they are called in it. */
+const KEPT = {
+  ledgerTtlHours: 'idempotencyTtlMs',
+  ledgerCleanupMinutes: 'idempotencyCleanupMs',
+  ledgerDatabaseConflict: 'databaseConflict',
+  ledgerEvictionInterval: 'evictionInterval',
+  ledgerClientTtlSeconds: 'clientTtlMs',
+} as const satisfies Partial<Record<SettingId, string>>;
+
+export function addLedgerSettings(parent: Command): void {
+  const command = parent
+    .command('ledger-settings')
+    .description('show the settings that the ledger keeps, or change them to those that are set')
+    .addHelpText(
+      'after',
+      '\nWithout --apply it only reads. With it, the server must not be running.',
+    );
+  addSettingFlags(command, ['data'])
+    .option('--apply', 'write the settings that are set into the log of the ledger')
+    .option('--json', 'print JSON')
+    .action(run);
+}
+
+async function run(options: Record<string, string | boolean | undefined>): Promise<void> {
+  const { settings } = configFor(options);
+  const directory = join(settings.data, 'ledger');
+  if ((await stat(directory).catch(() => null)) === null) {
+    throw new CommandFailure('absent', `there is no ledger in ${settings.data}`);
+  }
+  const { readSettings } = await import('@onceward/ledger');
+  const before = readSettings(directory);
+  if (before === null) {
+    throw new CommandFailure('absent', `the ledger in ${settings.data} has saved nothing yet`);
+  }
+  const now = options.apply === true ? await apply(directory, settings) : before;
+  const rows = (Object.keys(KEPT) as (keyof typeof KEPT)[]).map((id) => ({
+    name: SETTINGS[id].name,
+    before: shown(id, before[KEPT[id]]),
+    set: settings[id],
+    now: shown(id, now[KEPT[id]]),
+  }));
+  report(options, { settings: rows }, () => {
+    const cells = rows.map((row) => [
+      row.name,
+      `${row.before}`,
+      `${row.set ?? '(unset)'}`,
+      `${row.now}`,
+    ]);
+    return table(['setting', 'ledger had', 'set', 'ledger has'], cells);
+  });
+}
+
+async function apply(directory: string, settings: Settings): Promise<MachineSettings> {
+  const { findDisagreements, openLedger } = await import('@onceward/ledger');
+  const { givenMachineSettings } = await import('../ledger/ledger-settings.ts');
+  const given = givenMachineSettings(settings);
+  const ledger = await openLedger({ directory });
+  try {
+    if (findDisagreements(given, ledger.settings).length > 0) {
+      await ledger.changeSettings(OPERATOR, given);
+    }
+    return ledger.settings;
+  } finally {
+    await ledger.close();
+  }
+}
+
+const UNITS: Partial<Record<SettingId, number>> = {
+  ledgerTtlHours: 3_600_000,
+  ledgerCleanupMinutes: 60_000,
+  ledgerClientTtlSeconds: 1_000,
+};
+
+/** In the unit of the setting's name. */
+function shown(id: keyof typeof KEPT, value: number | string): Settings[keyof typeof KEPT] {
+  return typeof value === 'number' ? value / (UNITS[id] ?? 1) : (value as 'rollback');
+}
