@@ -3,6 +3,7 @@ import type { ModelRequest, ModelTransaction, ModelWrite } from './model-request
 /** What a ledger should do, in plain maps and without a thought for speed, disks or proofs. */
 export interface ModelSettings {
   readonly keyTtlMs: number;
+  readonly cleanupMs: number;
   readonly clientTtlMs: number;
   readonly evictionInterval: number;
   readonly rollsBack: boolean;
@@ -30,26 +31,33 @@ export class Model {
   readonly entities = new Map<string, { value: string; expires: number | undefined }>();
   /** When each key was last used for a transaction that counted. */
   readonly keys = new Map<string, number>();
-  readonly #settings: ModelSettings;
+  #settings: ModelSettings;
   #near = new Map<string, { readonly payload: string; readonly sequence: bigint }>();
   height: number;
-  /** Of the last entry. */
-  #time = 0;
+  /** Of the last entry: the clock's, but for that it never falls. */
+  time: number;
 
-  constructor(settings: ModelSettings, accounts: number, height: number) {
+  constructor(settings: ModelSettings, accounts: number, tip: { height: number; at: number }) {
     this.#settings = settings;
     this.balances = Array.from({ length: accounts }, () => 0n);
-    this.height = height;
+    this.height = tip.height;
+    this.time = tip.at;
   }
 
   /** A new life: one more entry in the log, and nothing in memory. */
   restart(now: number): void {
     this.#near = new Map();
-    this.#entryDone(now);
+    this.#entryDone(Math.max(this.time, now));
+  }
+
+  change(now: number, settings: Partial<ModelSettings>): void {
+    this.#settings = { ...this.#settings, ...settings };
+    this.#entryDone(Math.max(this.time, now));
   }
 
   /** What each of some requests that arrive at once is told. */
-  round(now: number, requests: Requests): string[] {
+  round(clock: number, requests: Requests): string[] {
+    const now = Math.max(this.time, clock);
     const answers: string[] = [];
     const transactions = this.#admitTransactions(requests, answers);
     const writes = this.#admitWrites(requests, answers);
@@ -88,7 +96,7 @@ export class Model {
       }
       const other = running.get(name);
       const repeat = other === payload ? 'shared' : other && REUSED;
-      answers[at] = repeat ?? this.#repeat(this.#time, request) ?? 'run';
+      answers[at] = repeat ?? this.#repeat(this.time, request) ?? 'run';
       if (answers[at] !== 'run') return;
       running.set(name, payload);
       admitted.push(at);
@@ -177,9 +185,19 @@ export class Model {
     });
   }
 
+  /** A whole interval at a time: shows where the window becomes longer than it was. */
+  #forgetKeys(): void {
+    const { keyTtlMs, cleanupMs } = this.#settings;
+    for (const [name, at] of this.keys) {
+      const until = (Math.floor(at / cleanupMs) + 1) * cleanupMs;
+      if (until + keyTtlMs <= this.time) this.keys.delete(name);
+    }
+  }
+
   #entryDone(now: number): void {
     this.height += 1;
-    this.#time = Math.max(this.#time, now);
+    this.time = now;
+    this.#forgetKeys();
     if (this.height % this.#settings.evictionInterval !== 0) return;
     for (const [name, { seen }] of this.clients) {
       if (now - seen > this.#settings.clientTtlMs) this.clients.delete(name);

@@ -177,9 +177,9 @@ export class LmdbHome implements LedgerHome {
     const copy = snapshotFolder(this.#directory, this.#snapshotHeight);
     if (checkEnvironment(copy) !== null) {
       await setAside(this.#directory, basename(copy));
-      this.#snapshotHeight = 0;
     }
-    const isThere = existsSync(copy);
+    const isThere = existsSync(join(copy, 'data.mdb'));
+    if (!isThere) this.#snapshotHeight = 0;
     if (isThere) await copyEnvironment(copy, `${folder}.new`);
     await this.#state.environment.close();
     await rm(folder, { recursive: true, force: true });

@@ -100,8 +100,7 @@ export class EmbeddedLog implements LedgerLog {
         place.byteLength,
       );
       if (!isIntact) {
-        const message = `Entry ${index} of the ledger's log does not match its checksum.`;
-        throw new StoreError('ONCE_RECORD_UNREADABLE', message, { applied: 'no' });
+        throw unreadable(`Entry ${index} of the ledger's log does not match its checksum.`);
       }
       const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
       const text = payload.toString('utf8', HEAD_BYTES);
@@ -148,11 +147,8 @@ class Replay {
     const index = readCount(view, at + FRAME_BYTES);
     if (this.places.length === 0) this.firstIndex = index;
     if (index !== this.firstIndex + this.places.length) {
-      throw new StoreError(
-        'ONCE_RECORD_UNREADABLE',
-        `The ledger's log has entry ${index} where entry ${this.firstIndex + this.places.length} should be.`,
-        { applied: 'no' },
-      );
+      const missing = this.firstIndex + this.places.length;
+      throw unreadable(`The ledger's log has entry ${index} where entry ${missing} should be.`);
     }
     this.places.push({ segment, offset: at, byteLength: length });
     this.lastTerm = readCount(view, at + FRAME_BYTES + 8);
@@ -162,6 +158,12 @@ class Replay {
   damagedEntry(): boolean {
     return false;
   }
+}
+
+/** No entry may be left out: whatever came after it was decided with it. */
+function unreadable(what: string): StoreError {
+  const message = `${what} Restore the ledger's folder from a backup.`;
+  return new StoreError('ONCE_RECORD_UNREADABLE', message, { applied: 'no' });
 }
 
 function writeCount(view: DataView, at: number, count: number): void {
