@@ -1,5 +1,6 @@
 import { ClientError } from './client-error.ts';
 import { type ClientWorld, realWorld, withDeadline } from './client-world.ts';
+import { HeaderChain, type LedgerAnchor } from './ledger-anchor.ts';
 import { type LedgerHeader, type ProofPath, verifyRow, verifyTransaction } from './verify-proof.ts';
 
 export interface LedgerClientOptions {
@@ -11,6 +12,12 @@ export interface LedgerClientOptions {
   readonly world?: ClientWorld;
   /** A call without an answer is given up after this; what it asked for may have happened. */
   readonly timeoutMs?: number;
+  /**
+   * A block of the ledger that is known to be right: every proof must belong to its chain. `first` believes the
+   * first proven header. `client.anchor` is the newest, for the next start. Left out, headers are not tied to each
+   * other. It costs a call for each block between two proofs.
+   */
+  readonly anchor?: LedgerAnchor | 'first';
 }
 
 /** Whose stream of sequences: a client's, in an organization or in one of its vaults. */
@@ -46,6 +53,12 @@ export interface WriteCall extends LedgerStream {
   readonly operations: readonly unknown[];
 }
 
+/** An entity as its row has it. */
+interface KeptEntity {
+  readonly value?: string;
+  readonly expires_at?: number | null;
+}
+
 type Json = Readonly<Record<string, unknown>>;
 
 /** A call that the server refused for good, or that never got an answer. */
@@ -78,6 +91,7 @@ const TURNED_AWAY = new Set([408, 425, 429]);
 export class LedgerClient {
   readonly #options: LedgerClientOptions;
   readonly #base: string;
+  readonly #chain: HeaderChain | null;
 
   constructor(options: LedgerClientOptions) {
     if (!URL.canParse(options.url)) {
@@ -85,6 +99,18 @@ export class LedgerClient {
     }
     this.#options = options;
     this.#base = `${options.url.replace(/\/$/, '')}/onceward.ledger.v1.`;
+    const { anchor } = options;
+    const fetchHeader = async (height: number) => {
+      const { block } = await this.#call('ReadService/GetBlock', { height: `${height}` });
+      return headerOf((block as Json).header as Json);
+    };
+    const first = anchor === 'first' ? null : (anchor ?? null);
+    this.#chain = anchor === undefined ? null : new HeaderChain(first, fetchHeader);
+  }
+
+  /** The newest block that was checked; `null` before the first, and without an anchor. */
+  get anchor(): LedgerAnchor | null {
+    return this.#chain?.tip ?? null;
   }
 
   /** `verify`: the proof that the write is in its block is asked for and checked. */
@@ -97,7 +123,10 @@ export class LedgerClient {
       if (answer.error === undefined) throw noAnswer('WriteService/Write');
       return errorOf(answer.error as Json);
     }
-    if (verify) assertProven(success);
+    if (verify) {
+      assertProven(success, call);
+      await this.#assertAnchored(headerOf(success.blockHeader as Json));
+    }
     return {
       kind: 'success',
       txId: String(success.txId),
@@ -131,10 +160,22 @@ export class LedgerClient {
     // The proof is about a row; that it is this entity's row is for us to see.
     if (row !== `entity/${scope.organization}/${scope.vault ?? '-'}/${key}`)
       throw unproven('the proof is about another key');
-    const kept = verdict.value as { readonly value?: string } | undefined;
-    if (answer.exists !== true) return null;
+    await this.#assertAnchored(header);
+    const kept = verdict.value as KeptEntity | undefined;
+    if (answer.exists !== true) {
+      const now = Math.max(header.at, (this.#options.world ?? realWorld).now());
+      if (kept !== undefined && !((kept.expires_at ?? Number.POSITIVE_INFINITY) <= now)) {
+        throw unproven('the proof shows an entity that is said not to exist');
+      }
+      return null;
+    }
     if (kept?.value !== answer.value) throw unproven('the value is not the one in the proof');
     return { value: fromBase64(String(answer.value)), header };
+  }
+
+  async #assertAnchored(header: LedgerHeader): Promise<void> {
+    const problem = await this.#chain?.check(header);
+    if (typeof problem === 'string') throw unproven(problem);
   }
 
   async #call(method: string, body: Json): Promise<Json> {
@@ -182,9 +223,9 @@ function errorOf(error: Json): WriteAnswer {
   };
 }
 
-function assertProven(success: Json): void {
-  // A repeat whose block is no longer kept has no proof to show.
-  if (success.txProof === undefined) return;
+/** Proven is only what was sent: by this client, in this scope, under this key and sequence. */
+function assertProven(success: Json, call: WriteCall): void {
+  if (success.txProof === undefined) throw unproven('there is none');
   const { position, count, path } = success.txProof as Json;
   const verdict = verifyTransaction(
     headerOf(success.blockHeader as Json),
@@ -192,8 +233,20 @@ function assertProven(success: Json): void {
     { position: Number(position), count: Number(count), path: pathOf(path) },
   );
   if (!verdict.ok) throw unproven(verdict.reason);
-  const { id } = verdict.value as { readonly id?: unknown };
-  if (id !== success.txId) throw unproven('the proof is about another transaction');
+  const proven = verdict.value as Json;
+  if (proven.id !== success.txId) throw unproven('the proof is about another transaction');
+  const isOurs =
+    proven.kind === 'write' &&
+    proven.organization === call.organization &&
+    (proven.vault ?? null) === (call.vault ?? null) &&
+    proven.client === call.clientId &&
+    proven.key === toHex(fromBase64(call.idempotencyKey)) &&
+    proven.assigned_sequence === String(success.assignedSequence);
+  if (!isOurs) throw unproven('the transaction is not the one that was sent');
+}
+
+function toHex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 function unproven(reason: string): LedgerCallError {

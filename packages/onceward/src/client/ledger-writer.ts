@@ -7,6 +7,12 @@ import {
   toBase64,
   type WriteAnswer,
 } from './ledger-client.ts';
+import {
+  BEYOND_KNOWING,
+  isBeyondKnowing,
+  LEDGER_TTL_MS,
+  type StoredWrite,
+} from './ledger-doubt.ts';
 import type { Change, Entry, OutboxStorage } from './outbox-storage.ts';
 import { backoffMs, RETRY_DEFAULTS } from './retry-policy.ts';
 
@@ -16,8 +22,12 @@ export interface LedgerWriterOptions {
   readonly storage: OutboxStorage;
   readonly stream: LedgerStream;
   readonly world?: ClientWorld;
-  /** Writes that are on their way at once. The ledger remembers the keys of the last 64. */
+  /** Writes that are on their way at once. */
   readonly window?: number;
+  /** How long the ledger knows a key: what `LEDGER_CLIENT_TTL_SECONDS` says there, or less. A day. */
+  readonly ttlMs?: number;
+  /** Called with the end of every write, those of an earlier life included, whose callers are gone. */
+  readonly onResult?: (operations: readonly unknown[], result: WriterResult) => void;
   /** Checks the proof of every write. */
   readonly verify?: boolean;
   /**
@@ -46,12 +56,6 @@ interface Head extends Entry {
   readonly last_used_sequence: string;
 }
 
-interface StoredWrite extends Entry {
-  readonly sequence: string;
-  readonly idempotency_key: string;
-  readonly operations: readonly unknown[];
-}
-
 interface Waiting {
   storageKey: string;
   write: StoredWrite;
@@ -65,8 +69,6 @@ interface Waiting {
 
 const WINDOW = 8;
 const LARGEST_WINDOW = 32;
-/** How far back the ledger can tell by which key a sequence was used. */
-const RECEIPTS = 64n;
 
 /**
  * Writes to one stream in order. Each write and the sequence it uses are stored before it is sent, so that after a
@@ -115,7 +117,7 @@ export class LedgerWriter {
     for (const { key, entry } of waiting) {
       const none = () => {};
       const unheard = newWaiting(key, entry as StoredWrite, none, none);
-      writer.#queue.push({ ...unheard, isInDoubt: true });
+      writer.#queue.push({ ...unheard, isInDoubt: (entry as StoredWrite).sent_at !== null });
     }
     writer.#pump();
     return writer;
@@ -173,11 +175,18 @@ export class LedgerWriter {
   ): Promise<void> {
     if (this.#closed.signal.aborted) throw closed();
     const sequence = (this.lastUsedSequence + 1n).toString();
-    const write: StoredWrite = { version: 1, sequence, idempotency_key, operations };
+    const sent_at = this.#canSendNow() ? this.#world.now() : null;
+    const write: StoredWrite = { version: 1, sequence, idempotency_key, operations, sent_at };
     const waiting = newWaiting(this.#keyOf(sequence), write, settle, fail);
     await this.#swap(sequence, [{ key: waiting.storageKey, expected: null, next: write }]);
     this.#queue.push(waiting);
     this.#pump();
+  }
+
+  /** Then it is stored as sent: one change of the storage for a write that nothing keeps back. */
+  #canSendNow(): boolean {
+    const { window = WINDOW } = this.#options;
+    return !this.#isPaused && !this.#mustResync && this.#queue.length < window;
   }
 
   /** Numbers are given and changed by one at a time. */
@@ -225,9 +234,11 @@ export class LedgerWriter {
 
   async #send(waiting: Waiting): Promise<void> {
     const { client, stream, verify = false } = this.#options;
-    const { sequence, idempotency_key: idempotencyKey, operations } = waiting.write;
     const credential = this.#credential;
     try {
+      if (this.#isLost(waiting)) return await this.#giveUp(waiting);
+      if (waiting.write.sent_at === null) await this.#markSent(waiting);
+      const { sequence, idempotency_key: idempotencyKey, operations } = waiting.write;
       const call = { ...stream, sequence: BigInt(sequence), idempotencyKey, operations };
       const answer = await client.write(call, verify);
       this.#hasRefreshed = false;
@@ -238,6 +249,28 @@ export class LedgerWriter {
       this.#sending -= 1;
       this.#pump();
     }
+  }
+
+  /** In doubt, and nobody can tell any more. */
+  #isLost({ isInDoubt, write }: Waiting): boolean {
+    const { ttlMs = LEDGER_TTL_MS } = this.#options;
+    return isInDoubt && isBeyondKnowing(write, this.#world.now(), ttlMs);
+  }
+
+  /** It may have used its sequence or not, so those behind it are numbered from where the ledger is. */
+  #giveUp(waiting: Waiting): Promise<void> {
+    this.#mustResync = true;
+    return this.#finish(waiting, BEYOND_KNOWING);
+  }
+
+  async #markSent(waiting: Waiting): Promise<void> {
+    const { version } = waiting.write;
+    const next = { ...waiting.write, version: version + 1, sent_at: this.#world.now() };
+    const isStored = await this.#options.storage.swap([
+      { key: waiting.storageKey, expected: version, next },
+    ]);
+    if (!isStored) throw new ClientError('STORAGE_FAILED', 'Another writer has used this stream.');
+    waiting.write = next;
   }
 
   async #hear(waiting: Waiting, answer: WriteAnswer): Promise<void> {
@@ -251,9 +284,9 @@ export class LedgerWriter {
       const result = { ok: true, txId: committedTxId, blockHeight, sequence } as const;
       return this.#finish(waiting, { ...result, wasRepeat: true });
     }
-    const age = (answer.lastCommittedSequence ?? 0n) - BigInt(waiting.write.sequence);
-    if (code === 'SEQUENCE_GAP' || (code === 'ALREADY_COMMITTED' && age < RECEIPTS)) {
-      // Either one before it is still on its way, or the ledger counts differently. A look at both settles it.
+    if (code === 'SEQUENCE_GAP' || code === 'ALREADY_COMMITTED') {
+      // The ledger knows every key of its time, and not this one: it did not happen. Either one before it is still
+      // on its way, or the ledger counts differently. A look at both settles it.
       waiting.isSent = false;
       this.#mustResync = true;
       return;
@@ -304,6 +337,7 @@ export class LedgerWriter {
     const at = this.#queue.indexOf(waiting);
     if (at >= 0) this.#queue.splice(at, 1);
     waiting.settle(result);
+    this.#options.onResult?.(waiting.write.operations, result);
   }
 
   /** Nothing is on its way: numbers what waits from where the ledger is, under the same keys. */
@@ -315,6 +349,9 @@ export class LedgerWriter {
       while (!this.#closed.signal.aborted && !this.#isPaused) {
         try {
           const last = await client.lastCommittedSequence(stream);
+          for (const lost of this.#queue.filter((waiting) => this.#isLost(waiting))) {
+            await this.#finish(lost, BEYOND_KNOWING);
+          }
           await this.#exclusively(() => this.#renumber(last));
           this.#mustResync = false;
           return;

@@ -1,4 +1,5 @@
 /** The ledger from outside: calls with proofs that are checked, and a writer that keeps its sequence. */
+export type { LedgerAnchor } from './ledger-anchor.ts';
 export {
   LedgerCallError,
   LedgerClient,
