@@ -66,6 +66,7 @@ export type {
 } from './reads.ts';
 export {
   type Advice,
+  adviceOf,
   type DuplicateLayer,
   REFUSALS,
   type Refusal,

@@ -54,6 +54,11 @@ export interface Refusal {
   readonly currentVersion?: number;
 }
 
+/** What is in flight may yet be undone with its batch, so its duplicate may ask again under the same key. */
+export function adviceOf({ code, layer }: Refusal): Advice {
+  return layer === 'in_flight' ? 'same_key' : REFUSALS[code].advice;
+}
+
 export function refuse(
   code: RefusalCode,
   message: string,

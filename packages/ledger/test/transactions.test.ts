@@ -113,6 +113,23 @@ describe('a transaction', () => {
     expect(result).toMatchObject({ code: 'INVALID_SEQUENCE' });
   });
 
+  it('[L1] with a member that the ledger would have to drop is refused, and names it', async () => {
+    const body = transferBody({ from: cash, to: shop, amount: 1 });
+    const [entry] = body.journal_entries;
+    for (const wrong of [
+      { ...body, memo: 'x' },
+      { journal_entries: [{ ...entry, memo: 'x' }] },
+      { journal_entries: [{ ...entry, debit: { ...entry?.debit, memo: 'x' } }] },
+    ]) {
+      expect(await ledger.transact(CALLER, 'k1', wrong)).toMatchObject({
+        code: 'INVALID_FIELD',
+        message: expect.stringContaining('"memo"'),
+      });
+    }
+    const account = { category: 'WALLET', asset: 'USD', memo: 'x' };
+    expect(await ledger.createAccount(CALLER, account)).toMatchObject({ code: 'INVALID_FIELD' });
+  });
+
   it('[L1] with an unknown account, asset or policy is refused', async () => {
     const [euros] = await makeAccounts(ledger, 1, 'EUR');
     const to = (id: string, more = {}) => transferBody({ from: cash, to: id, amount: 1, ...more });

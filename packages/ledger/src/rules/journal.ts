@@ -59,6 +59,25 @@ class CheckedEntry implements JournalEntry {
 
 const POLICIES = new Set(['ALWAYS_POSITIVE', 'ALWAYS_NEGATIVE', 'NONE']);
 const NAME = /^[A-Z0-9_]+$/;
+const TRANSACTION_MEMBERS = new Set(['journal_entries']);
+const ENTRY_MEMBERS = new Set(['sequence', 'type', 'asset', 'amount', 'debit', 'credit']);
+const SIDE_MEMBERS = new Set(['account_id', 'balance_policy']);
+const ACCOUNT_MEMBERS = new Set(['category', 'asset']);
+
+/** What the ledger does not know it cannot keep, so it takes nothing that it would have to drop. */
+function findUnknown(
+  input: object,
+  members: ReadonlySet<string>,
+  place: string,
+): Refusal | undefined {
+  for (const name of Object.keys(input)) {
+    if (members.has(name)) continue;
+    const known = [...members].join(', ');
+    const shown = JSON.stringify(name.slice(0, 40));
+    return refuse('INVALID_FIELD', `${place} has the member ${shown}; it may have ${known}.`);
+  }
+  return undefined;
+}
 
 /**
  * Takes the body of a transaction in any form that JSON can have, and returns its entries in the one form that
@@ -69,6 +88,8 @@ export function checkJournal(input: unknown): Checked<readonly JournalEntry[]> {
     return refuse('INVALID_FIELD', 'A transaction must be an object with journal_entries.');
   }
   if (claimsActor(input)) return ACTOR_CLAIMED;
+  const unknown = findUnknown(input, TRANSACTION_MEMBERS, 'A transaction');
+  if (unknown !== undefined) return unknown;
   const { journal_entries: list } = input as { journal_entries?: unknown };
   if (!Array.isArray(list) || list.length === 0) {
     return refuse('INVALID_FIELD', 'journal_entries must be a list of at least one entry.');
@@ -92,6 +113,8 @@ function checkEntry(input: unknown, at: number): Checked<JournalEntry> {
     return refuse('INVALID_FIELD', `${place} must be an object.`);
   }
   const raw = input as Readonly<Record<string, unknown>>;
+  const unknown = findUnknown(raw, ENTRY_MEMBERS, place);
+  if (unknown !== undefined) return unknown;
   if (raw.sequence !== at + 1) {
     return refuse(
       'INVALID_SEQUENCE',
@@ -136,6 +159,8 @@ function checkSide(input: unknown, place: string): Checked<JournalSide> {
       `${place} has an amount or asset of its own. They stand at the entry, for both sides: entries always balance.`,
     );
   }
+  const unknown = findUnknown(raw, SIDE_MEMBERS, place);
+  if (unknown !== undefined) return unknown;
   if (accountNumber(raw.account_id) === undefined) return unknownAccount(place);
   const policy = raw.balance_policy ?? 'NONE';
   if (typeof policy !== 'string' || !POLICIES.has(policy)) {
@@ -157,6 +182,8 @@ export function checkAccount(input: unknown): Checked<{ category: string; asset:
   }
   if (claimsActor(input)) return ACTOR_CLAIMED;
   const raw = input as Readonly<Record<string, unknown>>;
+  const unknown = findUnknown(raw, ACCOUNT_MEMBERS, 'An account');
+  if (unknown !== undefined) return unknown;
   const category = checkName(raw.category, 'category', LIMITS.categoryLength);
   if (!category.ok) return category;
   const asset = checkName(raw.asset, 'asset', LIMITS.assetLength);

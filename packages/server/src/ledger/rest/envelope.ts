@@ -1,4 +1,4 @@
-import { REFUSALS, type Refusal } from '@onceward/ledger';
+import { adviceOf, REFUSALS, type Refusal } from '@onceward/ledger';
 import type { FastifyReply } from 'fastify';
 import { StoreError } from 'onceward';
 import type { Logger } from 'pino';
@@ -17,9 +17,14 @@ interface ErrorBody {
 /** An expected no of the ledger, in the envelope that its callers know. */
 export function sendRefusal(reply: FastifyReply, refusal: Refusal): FastifyReply {
   const { code, message, layer } = refusal;
-  const { status, advice } = REFUSALS[code];
+  const { status } = REFUSALS[code];
   if (status === 503) reply.header('retry-after', 1);
-  const error = { code, message, retry: advice, ...(layer === undefined ? {} : { layer }) };
+  const error = {
+    code,
+    message,
+    retry: adviceOf(refusal),
+    ...(layer === undefined ? {} : { layer }),
+  };
   return sendError(reply, status, error);
 }
 
