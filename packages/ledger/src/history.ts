@@ -1,3 +1,4 @@
+import { StoreError } from 'onceward';
 import { type Block, proveTransaction, type TransactionProof } from './blocks/block.ts';
 import type { BlockBook } from './blocks/block-book.ts';
 import { findKey } from './pipeline/apply-journal.ts';
@@ -100,8 +101,9 @@ export class History {
   idempotency(credential: string, key: string): IdempotencyView | undefined {
     const now = Math.max(this.#machine.time, this.#now());
     const location = findKey(this.#machine, credential, key, now);
-    const found = location && this.#at(location);
-    if (location === undefined || found === undefined) return undefined;
+    if (location === undefined) return undefined;
+    const found = this.#at(location);
+    if (found === undefined) throw lostUse(location);
     const { transaction, createdAt } = found;
     const entries = transaction.entries ?? [];
     const { error } = transaction;
@@ -170,6 +172,15 @@ export class History {
     const transaction = JSON.parse(found.text) as StoredTransaction;
     return { transaction, createdAt: found.at, blockHeight: height };
   }
+}
+
+/** The key was used, so to say that it is unknown would be wrong. */
+function lostUse({ height }: Location): StoreError {
+  return new StoreError(
+    'ONCE_RECORD_UNREADABLE',
+    `The key was used in block ${height}, which the ledger's history has lost.`,
+    { applied: 'no' },
+  );
 }
 
 const NOWHERE: EntryPointer = { height: 0, position: 0, entry: 0 };

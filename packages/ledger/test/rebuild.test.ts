@@ -91,6 +91,8 @@ describe('a ledger that has lost a part of its folder', () => {
     await lose('state/history');
     expect(ledger.firstBlock).toBeGreaterThan(1);
     expect(ledger.getTip().header.height).toBe(height + 1);
+    expect(() => ledger.history.idempotency(CALLER.credential, 'a-0')).toThrow(/has lost/);
+    expect(ledger.history.idempotency(CALLER.credential, 'unused')).toBeUndefined();
     await expectAllRefused(200, 'a');
     expect(ledger.reads.account('acct_1')?.balance).toBe(200n);
     expect(await ledger.integrity()).toMatchObject({ ok: true });
