@@ -46,7 +46,7 @@ function writeCall(clientId = randomUUID() as string) {
   return { organization, clientId, sequence: 1n, idempotencyKey: key, operations };
 }
 
-describe('[C16] a client that verifies', () => {
+describe('a client that verifies', () => {
   it('believes the proof of its own write', async () => {
     expect(await clientThrough().write(writeCall(), true)).toMatchObject({ kind: 'success' });
   });
@@ -104,7 +104,7 @@ describe('[C16] a client that verifies', () => {
   });
 });
 
-describe('[C16] a writer whose write is in doubt', () => {
+describe('a writer whose write is in doubt', () => {
   const stream = () => ({ organization, clientId: randomUUID() as string });
 
   async function loseAnswer(
