@@ -35,6 +35,7 @@ function sleepUntilTold(
   { ms }: { readonly ms: number },
   { signal }: { readonly signal: AbortSignal },
 ): Promise<{ slept_ms: number }> {
+  if (signal.aborted) return Promise.reject(signal.reason);
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => resolve({ slept_ms: ms }), ms);
     signal.addEventListener('abort', () => {

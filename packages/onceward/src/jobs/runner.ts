@@ -254,6 +254,8 @@ export class Runner {
         return rejected(this.#end({ ...about, state: 'failed', error }));
       }
       try {
+        // Cancelled while it was being claimed: it need not begin.
+        if (stop.reason instanceof JobFailed) throw stop.reason;
         const result = await perform(type, job, attempt, stop);
         const end: StoredEnd =
           'queue' in type

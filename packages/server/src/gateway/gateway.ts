@@ -39,11 +39,13 @@ export class Gateway {
       answerBudget: new BufferBudget(settings.bufferBytes / 2),
     };
     const { requestBudget, answerBudget } = this.#parts;
-    metrics.watchBuffers({
-      request: () => requestBudget.held,
-      response: () => answerBudget.held,
-    });
     this.#upgrades = new Upgrades(url, metrics, settings);
+    metrics.watchGateway({
+      requestBytes: () => requestBudget.held,
+      responseBytes: () => answerBudget.held,
+      waiting: () => requestBudget.waiting + answerBudget.waiting,
+      upgrades: () => this.#upgrades.open,
+    });
     this.server = createServer({ ...SERVER_OPTIONS, IncomingMessage: GatewayRequest });
     this.#connections = new OpenConnections(this.server);
     refuseMalformed(this.server, this.#connections);

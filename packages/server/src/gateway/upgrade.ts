@@ -35,6 +35,10 @@ export class Upgrades {
     this.#settings = settings;
   }
 
+  get open(): number {
+    return this.#open;
+  }
+
   forward(upgrade: UpgradeRequest): void {
     const { client } = upgrade;
     if (client.destroyed) return;

@@ -10,10 +10,12 @@ const STATES = ['pending', 'committed', 'rejected', 'in_doubt'] as const;
 
 export type UpstreamFault = 'refused' | 'reset' | 'timeout';
 
-/** How many bytes of bodies are held, on either side. */
-export interface HeldBytes {
-  request(): number;
-  response(): number;
+/** What a gateway holds at present. */
+export interface GatewayGauges {
+  requestBytes(): number;
+  responseBytes(): number;
+  waiting(): number;
+  upgrades(): number;
 }
 
 /** Everything that is counted. docs/reference/metrics.md explains each name, and a test compares the two. */
@@ -36,7 +38,12 @@ export class Metrics {
     'kind',
     ['refused', 'reset', 'timeout'],
   ]);
-  #heldBytes: HeldBytes = { request: () => 0, response: () => 0 };
+  #gateway: GatewayGauges = {
+    requestBytes: () => 0,
+    responseBytes: () => 0,
+    waiting: () => 0,
+    upgrades: () => 0,
+  };
   readonly #requests = this.#make.histogram(
     'http_request_seconds',
     'Requests by route and status.',
@@ -46,16 +53,31 @@ export class Metrics {
 
   constructor() {
     collectDefaultMetrics({ register: this.registry });
-    const help = 'Room that a gateway has given to bodies, in bytes.';
-    this.#make.gauge('buffer_bytes', help, ['side'], (self) => {
-      self.set({ side: 'request' }, this.#heldBytes.request());
-      self.set({ side: 'response' }, this.#heldBytes.response());
+    this.#make.gauge(
+      'buffer_bytes',
+      'Room that a gateway has given to bodies, in bytes.',
+      ['side'],
+      (self) => {
+        self.set({ side: 'request' }, this.#gateway.requestBytes());
+        self.set({ side: 'response' }, this.#gateway.responseBytes());
+      },
+    );
+    this.#make.gauge('buffer_waiting', 'Bodies that wait for room in a gateway.', [], (self) => {
+      self.set(this.#gateway.waiting());
     });
+    this.#make.gauge(
+      'open_upgrades',
+      'Upgraded connections that a gateway carries.',
+      [],
+      (self) => {
+        self.set(this.#gateway.upgrades());
+      },
+    );
   }
 
-  /** Without a gateway there are no buffers, and the gauge stays at nought. */
-  watchBuffers(held: HeldBytes): void {
-    this.#heldBytes = held;
+  /** Without a gateway these gauges stay at nought. */
+  watchGateway(gateway: GatewayGauges): void {
+    this.#gateway = gateway;
   }
 
   /** Adds what is asked for only when it is scraped. */
