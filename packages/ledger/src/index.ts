@@ -68,6 +68,7 @@ export {
   type Advice,
   adviceOf,
   type DuplicateLayer,
+  happenedOf,
   REFUSALS,
   type Refusal,
   type RefusalCode,

@@ -54,6 +54,15 @@ export interface Refusal {
   readonly currentVersion?: number;
 }
 
+/**
+ * What became of what was asked. A duplicate is told of a key, not of a request: whether this very one has happened,
+ * `GET /idempotency/{key}` tells.
+ */
+export function happenedOf({ code }: Pick<Refusal, 'code'>): 'no' | 'unknown' {
+  const isOfAnEarlierOne = code === 'DUPLICATE_IDEMPOTENCY_KEY' || code === 'ALREADY_COMMITTED';
+  return isOfAnEarlierOne ? 'unknown' : 'no';
+}
+
 /** What is in flight may yet be undone with its batch, so its duplicate may ask again under the same key. */
 export function adviceOf({ code, layer }: Refusal): Advice {
   return layer === 'in_flight' ? 'same_key' : REFUSALS[code].advice;

@@ -46,6 +46,7 @@ describe('transactions over HTTP', () => {
         code: 'DUPLICATE_IDEMPOTENCY_KEY',
         message: expect.stringContaining(String(first.body.transaction_id)),
         retry: 'never',
+        happened: 'unknown',
         layer: 'database',
       },
     });

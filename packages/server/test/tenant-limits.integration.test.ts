@@ -78,6 +78,20 @@ describe('open records', () => {
     };
   };
 
+  it('[H16] [E9] a quota holds for many that come at once', async () => {
+    const crowd = await makeClient(url, 'crowd');
+    const all = await Promise.all(
+      Array.from({ length: 100 }, (_, i) => reserve(crowd, 'at-once', `k${i}`)),
+    );
+    expect(all.filter(({ status }) => status === 200)).toHaveLength(20);
+    const jobs = await Promise.all(
+      Array.from({ length: 100 }, () =>
+        submitJob(url, newKey(), { type: 'sleep', payload: { ms: 600_000 } }, crowd),
+      ),
+    );
+    expect(jobs.filter(({ status }) => status === 202).length).toBeLessThanOrEqual(30);
+  });
+
   it('[H16] [E9] a scope takes no more than its quota, and 429 over-quota says that nothing happened', async () => {
     const made = [];
     for (let i = 0; i < 20; i += 1) made.push(await reserve(shop, 'orders', `k${i}`));

@@ -75,8 +75,8 @@ export const ANSWERS: readonly Mutant[] = [
     edits: [
       inEngine(
         'execute-once.ts',
-        "if (end === 'timed_out') return refuseInProgress(parts, operation, arrivedAt);",
-        `if (end === 'timed_out') return { kind: 'executed', settlement: await effect(${FORGED_ATTEMPT}), attempt: 1, fence: 0, recorded: false };`,
+        'return refuseInProgress(parts, operation, arrivedAt);',
+        `return { kind: 'executed', settlement: await effect(${FORGED_ATTEMPT}), attempt: 1, fence: 0, recorded: false };`,
       ),
     ],
   },

@@ -126,12 +126,18 @@ export const CLAIMS: readonly Mutant[] = [
     name: 'an attempt that gives back forgets the lost attempt before it',
     breaks: 'E3',
     edits: [
-      inEngine('transitions.ts', 'record.attempt > 1 || (began', '(record.attempt === 1 && began'),
+      inEngine(
+        'transitions.ts',
+        'record.attempt > 1 || (mayHaveActed',
+        '(record.attempt === 1 && mayHaveActed',
+      ),
     ],
   },
   {
     name: 'an effect that may have happened frees its key when it throws',
     breaks: 'E3',
-    edits: [inEngine('transitions.ts', "(began && record.onLapse === 'take_over')", 'false')],
+    edits: [
+      inEngine('transitions.ts', "(mayHaveActed && record.onLapse === 'take_over')", 'false'),
+    ],
   },
 ];

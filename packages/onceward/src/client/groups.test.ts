@@ -36,6 +36,16 @@ describe('groups', () => {
     });
   });
 
+  it('[C15] a step that may have happened is not taken for undone by a refusal at the door', async () => {
+    server.refuseItem('hotel', 503);
+    const { id } = await outbox.enqueueGroup(trip);
+    await pass(10);
+    server.refuseItem('hotel', 403, { type: 'problems/forbidden', happened: 'no', retry: 'never' });
+    await pass(30 * 60_000);
+    expect(server.effects).toEqual(['flight']);
+    expect(await outbox.find(id)).toMatchObject({ state: 'failed', outcome: 'unknown' });
+  });
+
   it('[C11] when the first step is refused there is nothing to take back', async () => {
     server.refuseItem('flight', 422);
     const { id } = await outbox.enqueueGroup(trip);

@@ -124,6 +124,18 @@ describe('what every refusal of a door means', () => {
     },
   );
 
+  it('[E16] [C14] the kept failure of a handler that threw is in doubt, not undone', () => {
+    const headers = { 'idempotency-replayed': 'true' };
+    const kept = { ...problem('operation-failed', 'never'), happened: 'unknown' };
+    expect(judge(500, kept, headers).kind).toBe('in_doubt');
+    expect(judge(402, null, headers).kind).toBe('refused');
+  });
+
+  it('[C14] a doubt that is to be known soon is asked for again under the same key', () => {
+    const verdict = judge(409, problem('outcome-unknown', 'same_key'), { 'retry-after': '1' });
+    expect(verdict).toMatchObject({ kind: 'transient', ran: 'unknown', retryAfterMs: 1_000 });
+  });
+
   it('[E16] only what did not happen is told to use a new key', () => {
     for (const { retry, happened } of Object.values(REFUSALS)) {
       if (retry === 'new_key') expect(happened).toBe('no');

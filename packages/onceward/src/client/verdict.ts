@@ -46,7 +46,10 @@ const NEVER_MENDED = [501, 505, 506, 510];
  * Refusals that may come from someone before the server, or from a server that is still running the key and
  * does not say so. They tell nothing about an earlier attempt.
  */
-const AT_THE_DOOR = [403, 404, 409];
+const AT_THE_DOOR = [403, 404, 409, 421];
+
+/** Refusals of a server that has looked up the key. */
+const KEY_WAS_SEEN = /^(payload-mismatch|IDEMPOTENCY_KEY_REUSED)$/;
 
 export function judgeAnswer(answer: Answer, now: number): Verdict {
   const { status, headers } = answer;
@@ -64,15 +67,21 @@ export function judgeAnswer(answer: Answer, now: number): Verdict {
       return { ...transient, ran: 'no' };
     case 'outcome-unknown':
     case 'OUTCOME_UNKNOWN':
+      // With Retry-After the server expects to know soon; otherwise a person has to look.
+      if (retryAfterMs !== null) return { ...transient, ran: 'unknown' };
       return { kind: 'in_doubt', reason };
   }
   const { retry, happened } = said;
   if (happened === 'yes') return { kind: 'done' };
   // A kept failure: asking again under this key can only bring it back.
-  if (headers.get('idempotency-replayed') === 'true') return { kind: 'refused', reason };
+  if (headers.get('idempotency-replayed') === 'true') {
+    return { kind: happened === 'unknown' ? 'in_doubt' : 'refused', reason };
+  }
   if (status === 401) return { kind: 'unauthorized' };
   if (happened === 'no') {
-    return retry === 'same_key' ? { ...transient, ran: 'no' } : { kind: 'refused', reason };
+    if (retry === 'same_key') return { ...transient, ran: 'no' };
+    // Most are given before the key is looked up, and so say nothing of an earlier attempt.
+    return { kind: 'refused', reason, atTheDoor: !KEY_WAS_SEEN.test(said.code) };
   }
   if (happened === 'unknown') {
     return retry === 'never' ? { kind: 'in_doubt', reason } : { ...transient, ran: 'unknown' };

@@ -1,4 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { ProfileName } from '../engine/profiles.ts';
 import {
   HttpGuard,
   type HttpOptions,
@@ -40,7 +41,7 @@ export function withIdempotency(handler: Handler, options: NodeOptions): Request
   function run(request: IncomingMessage, response: ServerResponse): void {
     callHandler(handler, request, response).catch((error: unknown) => {
       onError(error, request);
-      failAnswer(response);
+      failAnswer(response, guard.settings.profile);
     });
   }
 
@@ -59,7 +60,7 @@ export function withIdempotency(handler: Handler, options: NodeOptions): Request
     serveNode(guard, admission, request, response, () => run(request, response)).catch(
       (error: unknown) => {
         onError(error, request);
-        failAnswer(response);
+        failAnswer(response, guard.settings.profile);
       },
     );
   };
@@ -78,13 +79,13 @@ async function callHandler(
 }
 
 /** There is no framework to write an error page, and the reason of a failure is not the caller's to read. */
-function failAnswer(response: ServerResponse): void {
+function failAnswer(response: ServerResponse, profile: ProfileName): void {
   if (response.headersSent) {
     response.destroy(new Error('the handler failed after it had begun to answer'));
     return;
   }
   const detail = 'the handler failed before it had answered; retry with the same key';
-  sendAnswer(response, problemAnswer('handler-failed', 'http', { detail }));
+  sendAnswer(response, problemAnswer('handler-failed', profile, { detail }));
 }
 
 function printError(error: unknown): void {

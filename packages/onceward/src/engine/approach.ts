@@ -66,8 +66,9 @@ async function followOn(
     visit.rounds ??= new Rounds(parts.world);
     await visit.rounds.next();
   }
-  if ((writes || decision.kind === 'wait') && operation.signal?.aborted) {
-    return bare(refuse(parts, operation.id, visit.ran ? 'fence_lost' : 'deadline'));
+  if (operation.signal?.aborted) {
+    if (decision.kind === 'wait') return bare(refuseInProgress(parts, operation, visit.arrivedAt));
+    if (writes) return bare(refuse(parts, operation.id, visit.ran ? 'fence_lost' : 'deadline'));
   }
   return follow(parts, operation, decision, visit);
 }

@@ -37,6 +37,11 @@ export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown';
 }
 
+/** Throw this from an effect that has found nothing to do: the key is free again, whatever the kind of effect. */
+export class NothingDone extends Error {
+  override readonly name: string = 'NothingDone';
+}
+
 /**
  * From a granted claim to a settled record. `'lost'`: another attempt took over, or someone resolved the doubt
  * that we had become; its word counts, not ours.
@@ -72,7 +77,7 @@ export function startEffect(
   effect: Effect,
   claim: Claim,
 ): Promise<Settlement> {
-  claim.begin();
+  claim.startHeartbeat();
   parts.world.crashPoint?.('before-effect');
   try {
     return Promise.resolve(effect(new RunningAttempt(parts, operation, claim)));
@@ -99,7 +104,7 @@ async function standStill(
   // The caller may have left while the claim was renewed.
   if (operation.signal?.aborted) refusal ??= refuse(parts, operation.id, 'deadline');
   if (refusal === null) return null;
-  await giveBack(parts, claim);
+  await giveBack(parts, claim, false);
   return { execution: refusal, answer: null };
 }
 
@@ -173,7 +178,7 @@ async function settleWithout(
     const recorded = await putInDoubt(parts, claim);
     return executed(claim, settlement, recorded, null);
   }
-  await giveBack(parts, claim);
+  await giveBack(parts, claim, settlement.mayHaveActed === true);
   return executed(claim, settlement, true, null);
 }
 
@@ -260,19 +265,24 @@ export async function afterThrow(
     const settlement = { as: 'rejected', outcome: describeError(error) } as const;
     if ((await settle(parts, operation, claim, settlement)) === 'lost') return 'lost';
   } else {
-    await giveBack(parts, claim);
+    await giveBack(parts, claim, !(error instanceof NothingDone));
   }
   throw error;
 }
 
 /** Frees the key. If the store cannot be told now, it is told later, or the lease lapses. */
-export async function giveBack(parts: EngineParts, claim: Claim): Promise<void> {
+export async function giveBack(
+  parts: EngineParts,
+  claim: Claim,
+  mayHaveActed: boolean,
+): Promise<void> {
   parts.world.crashPoint?.('before-release');
   try {
-    if ((await claim.release()) === 'written') parts.observe({ type: 'released', id: claim.id });
+    const written = await claim.release(mayHaveActed);
+    if (written === 'written') parts.observe({ type: 'released', id: claim.id });
   } catch {
     parts.late.add(async () => {
-      await claim.release();
+      await claim.release(mayHaveActed);
       return true;
     });
   }

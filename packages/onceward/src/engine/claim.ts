@@ -51,7 +51,6 @@ export class Claim {
   #stop: AbortController | null = null;
   #lost = false;
   #renewedAt: number;
-  #began = false;
   #ended = false;
 
   constructor(
@@ -101,13 +100,7 @@ export class Claim {
     return this.#parts.world.elapsed() - this.#renewedAt < this.#policy.leaseMs;
   }
 
-  /** The effect begins: from here on it may have happened. */
-  begin(): void {
-    this.#began = true;
-    this.#startHeartbeat();
-  }
-
-  #startHeartbeat(): void {
+  startHeartbeat(): void {
     this.#heartbeat = new Heartbeat(this);
     this.#parts.timers.start(this.#policy.leaseMs / 3, this.#heartbeat);
   }
@@ -147,9 +140,9 @@ export class Claim {
   }
 
   /** Gives the claim back. Steps that were made durable are kept for the next attempt. */
-  release(): Promise<WriteResult> {
+  release(mayHaveActed: boolean): Promise<WriteResult> {
     this.end();
-    const make = (held: PendingRecord) => releaseRecord(held, this.fence, this.#began);
+    const make = (held: PendingRecord) => releaseRecord(held, this.fence, mayHaveActed);
     return this.#enqueue(() => this.#write('release', make));
   }
 
@@ -174,7 +167,7 @@ export class Claim {
     } catch {
       // The store is out of reach. The lease may lapse; the next write finds out what that meant.
     }
-    if (!this.#ended && !this.lost) this.#startHeartbeat();
+    if (!this.#ended && !this.lost) this.startHeartbeat();
   }
 
   #renewed(held: PendingRecord, steps: readonly Step[]): PendingRecord {

@@ -19,6 +19,7 @@ export const ERRORS = {
   ONCE_STORE_LOCKED: { retry: 'never', title: 'Another process has the store open' },
   ONCE_STORE_VERSION: { retry: 'never', title: 'The store was written by another version' },
   ONCE_TOO_LARGE: { retry: 'never', title: 'The record is larger than the store accepts' },
+  ONCE_ROLLED_BACK: { retry: 'same_key', title: 'The transaction was rolled back' },
   ONCE_NOT_RETAINED: { retry: 'never', title: 'The operation happened, its result was not kept' },
   ONCE_RECORD_UNREADABLE: { retry: 'never', title: 'A stored record cannot be read' },
 } as const satisfies Record<string, { retry: Retry; title: string }>;

@@ -60,8 +60,9 @@ async function join(
       break;
     }
     const end = await waitBehind(parts, operation, near, budgetLeft(parts, operation, arrivedAt));
-    if (end === 'timed_out') return refuseInProgress(parts, operation, arrivedAt);
-    if (end === 'aborted') return refuse(parts, operation.id, 'deadline');
+    if (end === 'timed_out' || end === 'aborted') {
+      return refuseInProgress(parts, operation, arrivedAt);
+    }
     tellWaited(parts, operation, arrivedAt);
     if (end instanceof NearAnswer) return answerOfRun(parts, operation, end);
     if (end !== null && operation.policy.onStoreDown === 'refuse') return end;

@@ -85,6 +85,7 @@ const EXPLANATIONS: Record<Refusal['reason'], string> = {
   over_quota: 'too many operations are running in this process; retry with the same key',
   deadline: 'the caller had left before the effect began, so it did not run',
   outcome_unknown: 'the commit was not answered, so it may have happened; the same key will tell',
+  rolled_back: 'the transaction was rolled back, so nothing of it happened',
   fence_lost: 'another attempt took over; retry with the same key to learn its answer',
   store_unavailable: 'the store did not answer, so this call ran nothing; retry with the same key',
 };

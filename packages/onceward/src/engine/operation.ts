@@ -65,8 +65,11 @@ export type Effect = (attempt: Attempt) => Promise<Settlement>;
 /** How an effect ended. */
 export type Settlement =
   | { readonly as: SettledState; readonly outcome: Outcome }
-  /** Nothing worth keeping happened: the next arrival may run. */
-  | { readonly as: 'released' }
+  /**
+   * Nothing worth keeping happened: the next arrival may run. `mayHaveActed`: something may have, and the key stays
+   * bound to this request where the effect is safe to repeat.
+   */
+  | { readonly as: 'released'; readonly mayHaveActed?: boolean }
   /** It cannot be told whether the effect happened. */
   | { readonly as: 'in_doubt' };
 
@@ -110,6 +113,8 @@ export type RefusalReason =
   | 'fence_lost'
   /** The commit of a transaction was not answered: the same key tells what became of it. */
   | 'outcome_unknown'
+  /** The transaction was undone by a fault of the work itself, such as a violated constraint. */
+  | 'rolled_back'
   | 'store_unavailable';
 
 export const REFUSAL_CODES = {
@@ -120,5 +125,6 @@ export const REFUSAL_CODES = {
   deadline: 'ONCE_DEADLINE',
   fence_lost: 'ONCE_FENCE_LOST',
   outcome_unknown: 'ONCE_IN_DOUBT',
+  rolled_back: 'ONCE_ROLLED_BACK',
   store_unavailable: 'ONCE_STORE_UNAVAILABLE',
 } as const satisfies Record<RefusalReason, ErrorCode>;

@@ -218,7 +218,7 @@ async function nextRecord(
   const now = parts.world.now();
   const held = revived(record, policy, now);
   if (change.as === 'renewed') return renewRecord(held, fence, held.steps, policy, now);
-  if (change.as === 'released') return releaseRecord(held, fence, true);
+  if (change.as === 'released') return releaseRecord(held, fence, false);
   const kept = await packOutcome(parts, change.outcome, policy.packAboveBytes);
   const settledAt = settlingNow(parts);
   return settleRecord(held, fence, change.as, kept, keepMsOf(policy, change.as), settledAt);
@@ -233,7 +233,7 @@ async function standsStill(
   if (held.isFresh) return true;
   const stale = await renewStale(operation, held);
   if (stale instanceof Error) {
-    await giveBack(parts, held);
+    await giveBack(parts, held, false);
     throw stale;
   }
   return stale === null;

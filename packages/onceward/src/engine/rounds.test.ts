@@ -2,6 +2,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { memoryStore } from '../stores/memory/index.ts';
 import { manualWorld } from '../testing/manual-world.ts';
 import { sharedStore, troubledStore } from '../testing/troubled-store.ts';
+import { NothingDone } from './attempt.ts';
 import { committed, heldEffect, LEASE, operation, repeatable, setUp } from './engine.fixture.ts';
 import { StoreError } from './errors.ts';
 import { profiles } from './profiles.ts';
@@ -94,7 +95,7 @@ describe('a caller that leaves', () => {
     const waiting = engine.execute({ ...operation, signal }, held.effect);
     await vi.waitFor(() => expect(held.attempts).toHaveLength(1));
     leaving.abort();
-    expect(await waiting).toMatchObject({ kind: 'refused', reason: 'deadline' });
+    expect(await waiting).toMatchObject({ kind: 'refused', reason: 'in_progress' });
     held.end(0, committed('done'));
     expect(await running).toMatchObject({ kind: 'executed' });
   });
@@ -110,7 +111,7 @@ describe('a caller that leaves', () => {
     const waiting = two.execute({ ...operation, signal: leaving.signal }, held.effect);
     await new Promise(setImmediate);
     leaving.abort();
-    expect(await waiting).toMatchObject({ kind: 'refused', reason: 'deadline' });
+    expect(await waiting).toMatchObject({ kind: 'refused', reason: 'in_progress' });
     held.end(0, committed('done'));
     await running;
   });
@@ -175,5 +176,19 @@ describe('a key that was claimed', () => {
     expect(await engine.execute(other, effect)).toMatchObject({ reason: 'mismatch' });
     expect(effect).not.toHaveBeenCalled();
     expect(await engine.execute(pay, effect)).toMatchObject({ kind: 'executed', attempt: 2 });
+  });
+
+  it('is free again when the effect says that nothing happened, whatever its kind', async () => {
+    const { engine } = setUp();
+    const pay = { ...repeatable, effect: { kind: 'downstream' as const } };
+    await engine.execute(pay, async () => ({ as: 'released' }));
+    await expect(
+      engine.execute(pay, () => Promise.reject(new NothingDone('gone'))),
+    ).rejects.toThrow('gone');
+    expect(await engine.read(pay.id)).toBeNull();
+    const other = { ...pay, fingerprint: 'another payee' };
+    expect(await engine.execute(other, async () => committed('paid'))).toMatchObject({
+      kind: 'executed',
+    });
   });
 });

@@ -50,6 +50,9 @@ export async function executeInTransaction<Tx>(
       });
     });
   } catch (error) {
+    if (isRolledBack(error)) {
+      return refuse(parts, id, 'rolled_back', { cause: error });
+    }
     if (done !== null) return learnOutcome(parts, operation, done, error);
     if (hasBegun) return concludeRollback(parts, operation, owner, error);
     if (error instanceof RolledBack) return error.execution;
@@ -61,6 +64,11 @@ export async function executeInTransaction<Tx>(
 }
 
 const RETRY_AFTER_MS = 1 * SECOND;
+
+/** The database has said that nothing of the transaction remains. */
+function isRolledBack(error: unknown): boolean {
+  return error instanceof OncewardError && error.code === 'ONCE_ROLLED_BACK';
+}
 
 /**
  * Whether what kept the effect from beginning is the database's: no connection, no BEGIN, no answer to the claim. A

@@ -61,16 +61,16 @@ export function renewRecord(
 /**
  * pending → released: the attempt ended without an outcome. `null`: nothing is worth keeping. A key stays bound to its
  * request where an attempt may have done something all the same: a finished step, a lost attempt before this one, or an
- * effect that is safe to repeat and so may have happened when it threw. Otherwise another request under the same key
+ * effect that is safe to repeat and threw half-way. Otherwise another request under the same key
  * would meet what this one did downstream.
  */
 export function releaseRecord(
   record: PendingRecord,
   fence: Revision,
-  began: boolean,
+  mayHaveActed: boolean,
 ): PendingRecord | null {
-  const mayHaveActed = record.attempt > 1 || (began && record.onLapse === 'take_over');
-  return record.steps.length > 0 || mayHaveActed ? { ...record, fence, leaseUntil: 0 } : null;
+  const isBound = record.attempt > 1 || (mayHaveActed && record.onLapse === 'take_over');
+  return record.steps.length > 0 || isBound ? { ...record, fence, leaseUntil: 0 } : null;
 }
 
 /** (pending | in doubt) → committed | rejected */

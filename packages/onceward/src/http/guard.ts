@@ -43,6 +43,9 @@ const ROLLED_BACK = {
   retryAfterMs: 1_000,
 } as const satisfies Execution;
 
+/** The handler has answered that it is done, and its transaction was rolled back, as it asked for. */
+const UNDONE: Execution = { kind: 'refused', reason: 'rolled_back', retry: 'same_key' };
+
 const LEFT: Execution = { kind: 'refused', reason: 'deadline', retry: 'same_key' };
 
 /**
@@ -186,6 +189,7 @@ export class HttpGuard<Request> {
     }
     return engine
       .executeWithin(operation, effect.transact, (attempt, tx) => run.start(attempt, tx))
+      .then((execution) => (run.isUndone(execution) ? UNDONE : execution))
       .catch((cause: unknown) => {
         // The transaction is gone, and with it what the handler did: its answer must not go out.
         if (!run.hasBegun) throw cause;
@@ -279,6 +283,13 @@ class GuardedRun<Request> {
     this.#settings = settings;
     this.#admission = admission;
     this.#exchange = exchange;
+  }
+
+  /** Nothing of the transaction remains, though the handler has called it a success. */
+  isUndone(execution: Execution): boolean {
+    if (execution.kind !== 'executed' || 'outcome' in execution.settlement) return false;
+    const { captured } = this;
+    return captured !== null && 'status' in captured && captured.status < 400;
   }
 
   start(attempt: Attempt, transaction: unknown): Promise<Settlement> {

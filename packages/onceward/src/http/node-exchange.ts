@@ -138,6 +138,7 @@ export class NodeExchange implements Exchange, ResponseWatcher {
       const { writeHead } = this.below;
       (writeHead as (...all: unknown[]) => unknown).call(this.#response, status, ...rest);
     } else if (this.#state === 'holding') {
+      assertStatus(status);
       const [first, second] = rest;
       if (typeof first === 'string') this.#response.statusMessage = first;
       this.#response.statusCode = status;
@@ -179,6 +180,7 @@ export class NodeExchange implements Exchange, ResponseWatcher {
       return;
     }
     const last = chunk ? bytesOf(chunk, encoding) : null;
+    if (this.#state === 'holding') assertStatus(this.#response.statusCode);
     this.#length += last?.length ?? 0;
     this.#beginHead();
     this.#lastDone = done;
@@ -280,6 +282,13 @@ export class NodeExchange implements Exchange, ResponseWatcher {
     const all = last === null ? this.#chunks : [...this.#chunks, last];
     return all.length === 1 ? all[0]! : Buffer.concat(all);
   }
+}
+
+/** Throws where Node would: later nobody is there to catch it. */
+function assertStatus(status: number): void {
+  if (status >= 100 && status <= 999) return;
+  const error = new RangeError(`Invalid status code: ${status}`);
+  throw Object.assign(error, { code: 'ERR_HTTP_INVALID_STATUS_CODE' });
 }
 
 function passIfOpen(exchange: NodeExchange): void {

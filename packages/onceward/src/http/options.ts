@@ -127,6 +127,7 @@ const KNOWN = {
 /** What frameworks and doors put beside the options that are ours. */
 const BESIDE = {
   route: true,
+  routes: true,
   onError: true,
   prefix: true,
   logLevel: true,

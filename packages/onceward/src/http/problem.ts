@@ -18,6 +18,8 @@ const TITLES = {
   'response-not-retained': 'The request was executed, its response was not kept',
   'operation-failed': 'The operation failed',
   'handler-failed': 'The handler failed',
+  'rolled-back': 'The transaction was rolled back',
+  'operation-rejected': 'The operation was rejected',
   'store-unavailable': 'The record of this key cannot be reached',
   'manager-unavailable': 'Those who decide on this key cannot be reached',
   'over-quota': 'Too many operations are running',
@@ -107,6 +109,10 @@ export const REFUSAL_PROBLEMS = {
   ],
   over_quota: ['over-quota', 'too many operations are running here; retry with the same key'],
   deadline: ['store-unavailable', 'the caller had left before the operation began'],
+  rolled_back: [
+    'rolled-back',
+    'the transaction was rolled back, so nothing of it happened; the server has the cause',
+  ],
   outcome_unknown: [
     'outcome-unknown',
     'the commit was not answered, so it may have happened; the same key will tell',

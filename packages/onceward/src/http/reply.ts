@@ -47,16 +47,28 @@ function replayAnswer(profile: ProfileName, asked: Asked, replayed: Replayed): H
     return { status: kept.status, headers, body: kept.body };
   }
   if (outcome.contentType === ERROR_TYPE) {
-    const detail = 'the operation failed, and this failure is its kept answer; use a new key';
+    const detail =
+      'the operation failed, and this failure is its kept answer; look whether it happened before it is sent under a new key';
     const answer = problemAnswer('operation-failed', profile, { detail, key });
     return { ...answer, headers: mark(profile, answer.headers.slice(0, 2), asked, replayed) };
   }
+  if (outcome.contentType === '') return resolvedAnswer(profile, key, replayed);
   const detail = 'the request was executed once, but its response was too large or a stream';
   return problemAnswer('response-not-retained', profile, {
     detail,
     key,
     ...(kept === null ? {} : { originalStatus: kept.status }),
   });
+}
+
+/** A person, or a probe, has said what became of it; what it answered, nobody knows. */
+function resolvedAnswer(profile: ProfileName, key: string, { state }: Replayed): HttpAnswer {
+  if (state === 'rejected') {
+    const detail = 'it was looked into and did not happen; a new key may be used';
+    return problemAnswer('operation-rejected', profile, { detail, key });
+  }
+  const detail = 'it was looked into and did happen; what it answered is not known';
+  return problemAnswer('response-not-retained', profile, { detail, key });
 }
 
 /** A replay says that it is one, and is for nobody else to store. */
@@ -87,6 +99,7 @@ const REFUSAL_EVENTS = {
   fence_lost: 'idempotency_concurrent_request',
   in_doubt: 'idempotency_in_doubt',
   outcome_unknown: 'idempotency_in_doubt',
+  rolled_back: 'idempotency_released',
   over_quota: 'idempotency_over_quota',
   deadline: 'idempotency_caller_left',
   store_unavailable: 'idempotency_store_unavailable',

@@ -9,6 +9,8 @@ import type { HttpSettings } from './options.ts';
 const TRANSIENT = new Set([401, 403, 408, 425, 429]);
 
 const RELEASED: Settlement = { as: 'released' };
+/** The handler failed or never ended: how far it had come, nobody can tell. */
+const BROKEN_OFF: Settlement = { as: 'released', mayHaveActed: true };
 const IN_DOUBT: Settlement = { as: 'in_doubt' };
 
 type KeepRules = Pick<
@@ -31,14 +33,14 @@ export function settlementOf(
     case 'passed': {
       const { status, why } = captured;
       if (!isKept(rules, { status, headers: [], body: NO_BYTES })) return unkept(rules, status);
-      if (rules.notRetained === 'rerun') return RELEASED;
+      if (rules.notRetained === 'rerun') return BROKEN_OFF;
       return { as: stateOf(status), outcome: encodePassed(status, why) };
     }
     case 'broken':
       if (rules.policy.onThrow !== 'reject') return unkept(rules, 500);
       return { as: 'rejected', outcome: encodePassed(captured.status, 'stream') };
     case 'abandoned':
-      return mayRepeat(rules) ? RELEASED : IN_DOUBT;
+      return mayRepeat(rules) ? BROKEN_OFF : IN_DOUBT;
   }
 }
 
@@ -53,7 +55,8 @@ function isKept(rules: KeepRules, answer: HttpAnswer): boolean {
 
 /** A failure that is not kept is what a thrown error is to the engine. */
 function unkept(rules: KeepRules, status: number): Settlement {
-  return status >= 500 && rules.policy.onThrow === 'in_doubt' ? IN_DOUBT : RELEASED;
+  if (status < 500) return RELEASED;
+  return rules.policy.onThrow === 'in_doubt' ? IN_DOUBT : BROKEN_OFF;
 }
 
 function mayRepeat({ effect }: KeepRules): boolean {

@@ -1,4 +1,4 @@
-import { OutcomeUnknown } from '../engine/attempt.ts';
+import { NothingDone, OutcomeUnknown } from '../engine/attempt.ts';
 import type { Engine } from '../engine/engine.ts';
 import { OncewardError } from '../engine/errors.ts';
 import type {
@@ -357,7 +357,7 @@ class Stop {
 }
 
 /** The record was purged between the look and the claim: there is nothing to run, and the claim is given back. */
-class Vanished extends Error {}
+class Vanished extends NothingDone {}
 
 function vanished(): Promise<never> {
   return Promise.reject(new Vanished('the job is gone'));

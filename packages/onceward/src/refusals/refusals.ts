@@ -26,10 +26,14 @@ export const REFUSALS = {
   'in-progress': refusal(409, 'CONCURRENT_REQUEST', 'same_key', 'unknown'),
   'outcome-unknown': refusal(409, 'OUTCOME_UNKNOWN', 'same_key', 'unknown'),
   'response-not-retained': refusal(409, 'RESPONSE_NOT_RETAINED', 'never', 'yes'),
-  // A kept failure: the operation was rejected, and its policy says that nothing came of it.
-  'operation-failed': refusal(500, 'OPERATION_FAILED', 'new_key', 'no'),
+  // The kept failure of a handler that threw: asking again brings it back, and how far it had come is not known.
+  'operation-failed': refusal(500, 'OPERATION_FAILED', 'never', 'unknown'),
   // The handler threw just now: how far it had come, nobody can tell.
   'handler-failed': refusal(500, 'HANDLER_FAILED', 'same_key', 'unknown'),
+  // A transaction that a fault of the work itself undid: a violated constraint, an error that was caught.
+  'rolled-back': refusal(500, 'ROLLED_BACK', 'same_key', 'no'),
+  // What a person has resolved as rejected.
+  'operation-rejected': refusal(409, 'OPERATION_REJECTED', 'new_key', 'no'),
   'store-unavailable': refusal(503, 'STORE_UNAVAILABLE', 'same_key', 'no'),
   // Whoever decides on a submission did not answer, and may have taken it.
   'manager-unavailable': refusal(503, 'MANAGER_UNAVAILABLE', 'same_key', 'unknown'),

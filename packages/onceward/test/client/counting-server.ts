@@ -20,7 +20,7 @@ export class CountingServer {
   holdBack = false;
   #held: (() => void)[] = [];
   readonly #statuses: number[] = [];
-  readonly #refused = new Map<string, number>();
+  readonly #refused = new Map<string, { status: number; text: string }>();
   readonly #lost = new Set<string>();
   readonly #answers = new Map<string, { status: number; text: string }>();
 
@@ -28,8 +28,9 @@ export class CountingServer {
     this.#statuses.push(...statuses);
   }
 
-  refuseItem(item: string, status: number): void {
-    this.#refused.set(item, status);
+  /** With a problem it is refused at the door, before its key is looked up: that is not kept. */
+  refuseItem(item: string, status: number, problem?: object): void {
+    this.#refused.set(item, { status, text: problem === undefined ? '' : JSON.stringify(problem) });
   }
 
   accept(item: string): void {
@@ -85,10 +86,10 @@ export class CountingServer {
     if (known !== undefined) return { answer: known, replayed: true };
     const refusal = this.#refused.get(item);
     if (refusal === undefined) this.effects.push(item);
-    const text = refusal === undefined ? JSON.stringify({ id: `id-of-${item}` }) : '';
-    const answer = { status: refusal ?? 201, text };
+    const answer = refusal ?? { status: 201, text: JSON.stringify({ id: `id-of-${item}` }) };
     // What was turned away before it began is not kept.
-    if (![401, 429, 503].includes(answer.status)) this.#answers.set(key, answer);
+    const isKept = ![401, 429, 503].includes(answer.status) && !(refusal && refusal.text !== '');
+    if (isKept) this.#answers.set(key, answer);
     return { answer, replayed: false };
   }
 }

@@ -31,6 +31,8 @@ it('[E7] an effect of kind transaction commits with its record, or not at all', 
   app.post('/orders', (request, response) => {
     const tx = request.idempotency?.transaction as SqliteDatabase;
     tx.exec('insert into orders default values');
+    if (request.query.doubt === '1') request.idempotency?.doubt();
+    if (request.query.release === '1') request.idempotency?.release();
     response.status(request.query.fail === '1' ? 500 : 201).json({ done: true });
   });
   const door = await listenOn(createServer(app));
@@ -44,6 +46,15 @@ it('[E7] an effect of kind transaction commits with its record, or not at all', 
 
   expect((await client.send({ path: '/orders?fail=1', key: 'a' })).status).toBe(500);
   expect(count()).toEqual({ n: 0 });
+  for (const asked of ['doubt', 'release']) {
+    const undone = await client.send({ path: `/orders?${asked}=1`, key: asked });
+    expect(undone.status).toBe(500);
+    expect(undone.json()).toMatchObject({
+      type: expect.stringMatching(/rolled-back$/),
+      happened: 'no',
+    });
+    expect(count()).toEqual({ n: 0 });
+  }
   expect((await client.send({ key: 'b' })).status).toBe(201);
   expect((await client.send({ key: 'b' })).headers['idempotency-replayed']).toBe('true');
   expect(count()).toEqual({ n: 1 });

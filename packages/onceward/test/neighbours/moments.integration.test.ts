@@ -248,3 +248,22 @@ it('[H9] what streams goes out as it comes, with all neighbours before the door'
   });
   expect(text).toBe('first last');
 });
+
+it('[H14] a status that Node refuses is thrown to the handler, with a session before the door too', async () => {
+  const app = express();
+  app.use(session({ secret: 'only for tests', resave: true, saveUninitialized: true }));
+  const effect = { kind: 'external', onLapse: 'take_over' } as const;
+  app.use(idempotency({ store: memoryStore(), scopeFrom: () => 'ada', effect }));
+  app.post('/orders', (request, response) => {
+    if (request.query.by === 'head') response.writeHead(1000);
+    response.statusCode = 99;
+    response.end('x');
+  });
+  const door = await listenOn(createServer(app));
+  const client = new DoorClient(door.url);
+  closing.push(() => client.close(), door.close);
+  for (const by of ['head', 'property']) {
+    const told = await client.send({ path: `/orders?by=${by}`, key: by });
+    expect(told.status).toBe(500);
+  }
+});

@@ -45,8 +45,8 @@ export async function buildApp(program: Program, options: AppOptions): Promise<A
   const connections = new OpenConnections(app.server);
   connections.countRequests(app.server);
   refuseMalformed(app.server, connections);
-  const { host, allowedHosts } = config.settings;
-  const checkHost = hostCheck({ host: options.host ?? host, allowedHosts });
+  const host = options.host ?? config.settings.host;
+  const checkHost = hostCheck({ host, allowedHosts: config.settings.allowedHosts });
   app.addHook('onRequest', ({ raw }, _reply, done) => {
     assertHost(raw);
     done(checkHost({ host: raw.headers.host, socket: raw.socket }));
@@ -68,7 +68,7 @@ export async function buildApp(program: Program, options: AppOptions): Promise<A
   }
   auditRoutes(app, program);
   eventStream(app, program);
-  await serveJobs(app, program);
+  await serveJobs(app, program, host);
   if (program.ledger !== null) {
     await serveRest(app, program, program.ledger);
     await serveConnect(app, program, program.ledger);

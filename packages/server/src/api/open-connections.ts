@@ -37,6 +37,11 @@ export class OpenConnections {
     return visit;
   }
 
+  /** How many requests of this connection are under way. */
+  waitingOn(socket: Duplex): number {
+    return this.#visits.get(socket)?.size ?? 0;
+  }
+
   /** The connection itself has been handed over, and is in use until it closes. */
   enterSocket(socket: Duplex): Visit {
     return this.#add(socket, new Visit(null));

@@ -97,13 +97,15 @@ export function operationsRoutes(api: Api, program: Program): void {
       const full = () => quota.fullFor(id);
       const refusal = full() === null ? null : await quota.refusal(id, full);
       if (refusal !== null) throw refusal;
-      const result = await engine.reserve({
-        id,
-        fingerprint: body.fingerprint,
-        effect: { kind: 'external', onLapse: on_lapse },
-        policy: { ...base, leaseMs: lease_ms, waitMs: wait_ms },
-      });
-      return answerReserve(result);
+      const reserve = () =>
+        engine.reserve({
+          id,
+          fingerprint: body.fingerprint,
+          effect: { kind: 'external', onLapse: on_lapse },
+          policy: { ...base, leaseMs: lease_ms, waitMs: wait_ms },
+        });
+      const isOpen = ({ decision }: ReserveResult) => decision !== 'replay';
+      return answerReserve(await quota.during(id, reserve, isOpen));
     },
   );
 

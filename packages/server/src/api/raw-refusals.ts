@@ -20,6 +20,8 @@ export const SERVER_OPTIONS = {
 
 /** Answers what never becomes a request, for every server of ours. */
 export function refuseMalformed(server: Server, connections: OpenConnections): void {
+  // Node drops headers beyond a number, in silence; whose request it is may be among them. 16 KiB bound them all.
+  server.maxHeadersCount = 0;
   server.removeAllListeners('clientError');
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
     if (connections.isAnswering(socket)) socket.destroy();
@@ -29,6 +31,11 @@ export function refuseMalformed(server: Server, connections: OpenConnections): v
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     // Node no longer listens for its errors, and one that nobody hears ends the process.
     socket.on('error', () => socket.destroy());
+    // What is written now would be taken for the answer to a request before this one.
+    if (connections.isAnswering(socket)) {
+      socket.destroy();
+      return;
+    }
     writeRaw(socket, new Problem('invalid-request', 'this server opens no tunnels'));
   });
 }

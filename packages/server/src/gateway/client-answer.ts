@@ -2,15 +2,17 @@ import type { ServerResponse } from 'node:http';
 import type { HttpAnswer } from 'onceward/http';
 import type { Visit } from '../api/visit.ts';
 
+const REPLAYED = 'idempotency-replayed';
+
 /** Sends an answer that is there whole. `mark`: it is the first of its key. */
 export function sendWhole(response: ServerResponse, answer: HttpAnswer, mark: boolean): void {
   if (response.destroyed) return;
   const { status, headers, body } = answer;
-  const list = headers.filter((_, index, all) => {
+  const list = (mark ? unmarked(headers) : headers).filter((_, index, all) => {
     const name = all[index - (index % 2)] ?? '';
     return name.toLowerCase() !== 'content-length';
   });
-  if (mark) list.push('idempotency-replayed', 'false');
+  if (mark) list.push(REPLAYED, 'false');
   if (status !== 204 && status !== 304) list.push('content-length', String(body.length));
   response.writeHead(status, list);
   response.end(body);
@@ -42,8 +44,8 @@ export class OutgoingAnswer {
 
   begin(): void {
     const { status, headers, mark } = this.#head;
-    const marker = mark ? ['idempotency-replayed', 'false'] : [];
-    this.#response.writeHead(status, [...headers, ...marker]);
+    const list = mark ? unmarked(headers).concat(REPLAYED, 'false') : [...headers];
+    this.#response.writeHead(status, list);
     this.#response.flushHeaders();
   }
 
@@ -59,4 +61,9 @@ export class OutgoingAnswer {
       this.#visit.whenOver(done);
     });
   }
+}
+
+/** An upstream that dedupes too marks its answers in the same way; here ours is the one that counts. */
+function unmarked(headers: readonly string[]): string[] {
+  return headers.filter((_, at, all) => all[at - (at % 2)]?.toLowerCase() !== REPLAYED);
 }

@@ -17,6 +17,9 @@ import { RouteTable } from './route-table.ts';
 import { Upgrades } from './upgrade.ts';
 import { Upstream } from './upstream.ts';
 
+/** Requests that one connection may have under way at once. No client is known that pipelines more than a few. */
+const MOST_PIPELINED = 256;
+
 /** Makes the API behind it idempotent: requests with a key go through a guard, all others straight on. */
 export class Gateway {
   readonly server: Server;
@@ -71,6 +74,10 @@ export class Gateway {
   #serve(request: IncomingMessage, response: ServerResponse, awaitsLeave: boolean): void {
     const began = performance.now();
     const visit = this.#connections.enter(request, response);
+    if (this.#connections.waitingOn(request.socket) > MOST_PIPELINED) {
+      request.socket.destroy();
+      return;
+    }
     response.once('finish', () => this.#time(request, response, began));
     this.#forward(request, response, visit, awaitsLeave).catch((error: unknown) => {
       refuse(request, response, this.#problemOf(error));
@@ -95,19 +102,24 @@ export class Gateway {
       return;
     }
     if (managed === null) {
-      if (awaitsLeave) response.writeContinue();
+      if (awaitsLeave) giveLeave(response);
       const { upstream, metrics } = this.#parts;
       const { settings } = rules;
       await passThrough({ upstream, metrics, settings, target, visit }, request, response);
       return;
     }
-    if (awaitsLeave && !isHopeless({ request, rules })) response.writeContinue();
+    if (awaitsLeave && !isHopeless({ request, rules })) giveLeave(response);
     await protect(this.#parts, { request, response, visit, target, rules, admission: managed });
   }
 
   #upgrade(request: IncomingMessage, client: Duplex, head: Buffer): void {
     // From here on the connection is ours alone: nobody else hears its errors.
     client.on('error', () => client.destroy());
+    // What is written now would be taken for the answer to a request before this one.
+    if (this.#connections.isAnswering(client)) {
+      client.destroy();
+      return;
+    }
     this.#connections.enterSocket(client);
     try {
       const { target, managed } = admit(request, this.#routes);
@@ -137,6 +149,18 @@ export class Gateway {
   }
 }
 
+/**
+ * Says `100 Continue` once it is this response's turn on its connection: written earlier, Node would send it after the
+ * head of the answer.
+ */
+function giveLeave(response: ServerResponse): void {
+  const write = () => {
+    if (!response.headersSent) response.writeContinue();
+  };
+  if (response.socket === null) response.once('socket', write);
+  else write();
+}
+
 function refuse(request: IncomingMessage, response: ServerResponse, problem: Problem): void {
   if (response.headersSent) {
     response.destroy();
@@ -144,7 +168,8 @@ function refuse(request: IncomingMessage, response: ServerResponse, problem: Pro
   }
   refuseBody(request, response);
   const headers = ['content-type', 'application/problem+json'];
-  const { status } = problem;
+  const { status, retryAfterSeconds } = problem;
+  if (retryAfterSeconds !== undefined) headers.push('retry-after', String(retryAfterSeconds));
   const body = Buffer.from(JSON.stringify(problem.toBody()));
   sendWhole(response, { status, headers, body }, false);
 }

@@ -126,7 +126,8 @@ export class Upgrades {
 
 function join(client: Duplex, server: Duplex): void {
   server.on('error', () => client.destroy());
-  server.once('close', () => client.destroy());
+  // What the server has sent is still to reach a client that reads slowly: the pipe ends the connection after it.
+  server.once('close', () => client.end());
   client.once('close', () => server.destroy());
   server.pipe(client);
   client.pipe(server);

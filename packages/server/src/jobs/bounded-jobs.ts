@@ -32,7 +32,9 @@ export class BoundedJobs implements JobsPort {
         return refused('over_quota', { detail, retryAfterMs: retryAfterSeconds * 1_000 });
       }
     }
-    const answer = await this.#jobs.submit(submission, waitMs);
+    // Until its id is known, a new job is counted under its key.
+    const submit = () => this.#jobs.submit(submission, waitMs);
+    const answer = await this.#quota.during(runId(tenant, key), submit, () => false);
     if (answer.status === 'committed' && !answer.wasDuplicate) {
       this.#quota.add(runId(tenant, answer.jobId));
     }

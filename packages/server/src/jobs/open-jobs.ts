@@ -104,14 +104,14 @@ function startManager(
     types: [...builtInTypes, ...workersOf(settings)],
     run: settings.jobConcurrency > 0,
     concurrency: settings.jobConcurrency,
-    keepEndedMs: settings.jobKeepSeconds * 1_000,
+    keepEndedMs: Math.round(settings.jobKeepSeconds * 1_000),
     onFault: (err, id) => log.error({ err, job_id: id?.key }, 'job_fault'),
   });
 }
 
 function workersOf(settings: Settings): JobType[] {
   const { jobWorkers, jobWorkerSecret: secret } = settings;
-  const timeoutMs = settings.jobWorkerTimeoutSeconds * 1_000;
+  const timeoutMs = Math.round(settings.jobWorkerTimeoutSeconds * 1_000);
   return jobWorkers.map((entry) => {
     if (secret === null) {
       throw invalid('ONCEWARD_JOB_WORKERS needs ONCEWARD_JOB_WORKER_SECRET to sign what is sent');

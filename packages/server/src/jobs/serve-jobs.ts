@@ -5,13 +5,16 @@ import { jobRoutes } from './job-routes.ts';
 import { managerRoutes } from './manager-routes.ts';
 import { openJobs } from './open-jobs.ts';
 
-/** Opens this process's part of the jobs and hangs it on the server. It is closed with the server. */
-export async function serveJobs(app: Api, program: Program): Promise<void> {
+/**
+ * Opens this process's part of the jobs and hangs it on the server, which listens on `host`. It is closed with the
+ * server.
+ */
+export async function serveJobs(app: Api, program: Program, host: string): Promise<void> {
   const { config, engine, log, credentials, quota } = program;
   const jobs = await openJobs({ settings: config.settings, engine, log, quota });
   const { gate, endpoint, globalView } = jobs;
   app.addHook('onClose', () => jobs.close(config.settings.drainSeconds * 1_000));
-  const local = localAccess(config.settings);
+  const local = localAccess({ host, localAccess: config.settings.localAccess });
   if (gate !== null) jobRoutes(app, { gate, globalView, credentials, local });
   if (endpoint !== null) {
     await app.register(async (scope) => {

@@ -20,6 +20,10 @@ export class OpenRecords {
     return this.#ofTenant.get(tenantOf(scope)) ?? 0;
   }
 
+  has({ scope, key }: OperationId): boolean {
+    return this.#keys.get(scope)?.has(key) === true;
+  }
+
   add({ scope, key }: OperationId): void {
     let keys = this.#keys.get(scope);
     if (keys === undefined) {

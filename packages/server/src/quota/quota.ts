@@ -1,4 +1,4 @@
-import type { Engine, EngineEvent, OperationId } from 'onceward';
+import type { Engine, EngineEvent, OperationId, OperationRecord } from 'onceward';
 import { Problem } from '../api/problem.ts';
 import type { Settings } from '../config/settings.ts';
 import { OpenRecords } from './open-records.ts';
@@ -48,6 +48,27 @@ export class Quota {
   add(id: OperationId): void {
     this.#open.add(id);
     this.#next?.add(id);
+  }
+
+  /**
+   * Counts a new operation from before it is made, so that many at once keep to the limit. `isOpen` says of the result
+   * whether it has come to be.
+   */
+  async during<T>(
+    id: OperationId,
+    make: () => Promise<T>,
+    isOpen: (made: T) => boolean,
+  ): Promise<T> {
+    if (this.#open.has(id)) return make();
+    this.add(id);
+    let stays = false;
+    try {
+      const made = await make();
+      stays = isOpen(made);
+      return made;
+    } finally {
+      if (!stays) this.delete(id);
+    }
   }
 
   /** The same for one that is gone. */
@@ -113,7 +134,9 @@ export class Quota {
     this.#next = next;
     try {
       const query = { states: ['pending', 'in_doubt'], limit: Number.MAX_SAFE_INTEGER } as const;
-      for await (const { id } of this.#engine.list(query)) next.add(id);
+      for await (const { id, record } of this.#engine.list(query)) {
+        if (isOpen(id, record)) next.add(id);
+      }
       this.#open = next;
     } finally {
       this.#next = null;
@@ -121,4 +144,9 @@ export class Quota {
       this.#recountAt = now + Math.max(RECOUNT_EVERY_MS, (now - beganAt) * RECOUNT_SHARE);
     }
   }
+}
+
+/** A claim that was given back is over, though its record stays; a job that waits looks the same, and is not. */
+function isOpen({ scope }: OperationId, record: OperationRecord | null): boolean {
+  return record?.state !== 'pending' || record.leaseUntil > 0 || scope.startsWith('job:');
 }

@@ -17,6 +17,7 @@ import { explain } from './pg-session.ts';
 import { collision, hashOf, READ, type ReadRow, recordFor, uuidText } from './record-rows.ts';
 import { countRecords, scanRecords } from './record-scan.ts';
 import { SWAP_WITHIN, SwapBatch, type SwapRow } from './swap-batch.ts';
+import { failedBefore } from './transactions.ts';
 
 /** What stands in the way of a claim may be swept away before it can be shown; hardly twice in a row. */
 const MOST_TRIES = 5;
@@ -73,9 +74,17 @@ export class JoinedStore implements RecordStore {
   async close(): Promise<void> {}
 
   async #run<Row>(text: string, values: unknown[]): Promise<readonly Row[]> {
-    const { rows } = await this.#deadlines.bound(this.#client.query(text, values), explain);
+    const { rows } = await this.#deadlines.bound(this.#client.query(text, values), explainWithin);
     return rows as readonly Row[];
   }
+}
+
+/** SQLSTATE of every statement after one that failed. */
+const IN_FAILED_TRANSACTION = '25P02';
+
+function explainWithin(cause: unknown): StoreError {
+  const isFailed = (cause as { code?: unknown }).code === IN_FAILED_TRANSACTION;
+  return isFailed ? failedBefore() : explain(cause);
 }
 
 function otherTransaction(): StoreError {

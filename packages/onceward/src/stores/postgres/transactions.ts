@@ -30,7 +30,7 @@ export async function runInTransaction<T>(
   const run = (statement: string) => deadlines.bound(client.query(statement), (cause) => cause);
   let healthy = false;
   try {
-    await run('begin isolation level read committed').catch((cause: unknown) => {
+    await run('begin isolation level read committed read write').catch((cause: unknown) => {
       throw notBegun(cause);
     });
     let result: T;
@@ -49,6 +49,10 @@ export async function runInTransaction<T>(
       ({ command } = await run('commit'));
       if (warning !== null) throw unconfirmed(warning);
     } catch (error) {
+      if (isRefusal(error)) {
+        healthy = true;
+        throw rolledBack(`PostgreSQL refused to commit: ${(error as Error).message}`, error);
+      }
       onDoubt();
       throw error;
     }
@@ -87,11 +91,25 @@ function notBegun(cause: unknown): StoreError {
 }
 
 /** PostgreSQL ends a transaction in which a statement has failed by ROLLBACK, and calls that a success. */
-function failedBefore(): StoreError {
-  return new StoreError(
-    'ONCE_STORE_UNAVAILABLE',
+export function failedBefore(): StoreError {
+  return rolledBack(
     'the transaction was rolled back: one of its statements had failed, and its error was caught; let it through, or use a savepoint',
-    { applied: 'no' },
+    undefined,
+  );
+}
+
+function rolledBack(message: string, cause: unknown): StoreError {
+  return new StoreError('ONCE_ROLLED_BACK', message, { cause, applied: 'no' });
+}
+
+/**
+ * PostgreSQL has answered the COMMIT, and the answer is no: a deferred constraint (class 23), a conflict that it ended
+ * (40, but for 40003, which it does not know itself), or a trigger's own error (P0). Anything else may be a lost reply.
+ */
+function isRefusal(error: unknown): boolean {
+  const { code, severity } = error as { code?: unknown; severity?: unknown };
+  return (
+    severity === 'ERROR' && typeof code === 'string' && /^(23|40|P0)/.test(code) && code !== '40003'
   );
 }
 

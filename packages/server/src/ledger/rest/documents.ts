@@ -108,6 +108,7 @@ const refusal = z.object({
     code: z.string(),
     message: z.string(),
     retry: z.enum(['same_key', 'new_key', 'never']).optional(),
+    happened: z.enum(['no', 'yes', 'unknown']).optional(),
     layer: z.enum(['in_flight', 'batch', 'database']).optional(),
   }),
 });

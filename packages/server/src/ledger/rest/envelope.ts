@@ -1,4 +1,4 @@
-import { adviceOf, REFUSALS, type Refusal } from '@onceward/ledger';
+import { adviceOf, happenedOf, REFUSALS, type Refusal } from '@onceward/ledger';
 import type { FastifyReply } from 'fastify';
 import { StoreError } from 'onceward';
 import type { Logger } from 'pino';
@@ -11,6 +11,7 @@ interface ErrorBody {
   readonly code: string;
   readonly message: string;
   readonly retry?: string;
+  readonly happened?: string;
   readonly layer?: string;
 }
 
@@ -23,6 +24,7 @@ export function sendRefusal(reply: FastifyReply, refusal: Refusal): FastifyReply
     code,
     message,
     retry: adviceOf(refusal),
+    happened: happenedOf(refusal),
     ...(layer === undefined ? {} : { layer }),
   };
   return sendError(reply, status, error);
