@@ -16,13 +16,20 @@ beforeAll(async () => {
     });
     request.on('end', () => {
       bodies.push(`${request.url} ${body}`);
+      if (request.url === '/huge') {
+        response.end(Buffer.alloc(64 * 1_048_576));
+        return;
+      }
       const slow = request.url === '/slow' ? 300 : 0;
       if (request.url !== '/silent') setTimeout(() => response.end(`of ${request.url}`), slow);
     });
   });
   await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
   const { port } = upstream.address() as AddressInfo;
-  gateway = await startGateway(['--upstream', `http://127.0.0.1:${port}`]);
+  gateway = await startGateway(['--upstream', `http://127.0.0.1:${port}`], {
+    ONCEWARD_UPSTREAM_CONNECTIONS: '300',
+    ONCEWARD_UPSTREAM_TIMEOUT_SECONDS: '60',
+  });
 });
 afterAll(async () => {
   await gateway.stop();
@@ -74,4 +81,24 @@ it('[H15] a connection that pipelines without end is cut, and others are served'
   const closed = new Promise((resolve) => connection.socket.once('close', resolve));
   await closed;
   expect((await fetch(`${gateway.url}/after`)).status).toBe(200);
+});
+
+it('[H15] clients that read nothing do not keep the upstream from all others', async () => {
+  const { port } = upstream.address() as AddressInfo;
+  const narrow = await startGateway(['--upstream', `http://127.0.0.1:${port}`], {
+    ONCEWARD_UPSTREAM_CONNECTIONS: '2',
+    ONCEWARD_UPSTREAM_TIMEOUT_SECONDS: '1',
+  });
+  const idle = await Promise.all([narrow.open(), narrow.open()]);
+  for (const { socket } of idle) {
+    socket.pause();
+    socket.write('GET /huge HTTP/1.1\r\nHost: a\r\n\r\n');
+  }
+  await sleep(300);
+  const headers = { 'idempotency-key': 'k9' };
+  const signal = AbortSignal.timeout(15_000);
+  const served = await fetch(`${narrow.url}/paid`, { method: 'POST', headers, body: '{}', signal });
+  expect(served.status).toBe(200);
+  for (const { socket } of idle) socket.destroy();
+  await narrow.stop();
 });

@@ -30,11 +30,14 @@ export class OutgoingAnswer {
   readonly #response: ServerResponse;
   readonly #visit: Visit;
   readonly #head: AnswerHead;
+  readonly #patienceMs: number;
 
-  constructor(response: ServerResponse, visit: Visit, head: AnswerHead) {
+  /** `patienceMs`: how long the client may take nothing of it. */
+  constructor(response: ServerResponse, visit: Visit, head: AnswerHead, patienceMs: number) {
     this.#response = response;
     this.#visit = visit;
     this.#head = head;
+    this.#patienceMs = patienceMs;
   }
 
   /** Nobody is there any more to take it. */
@@ -47,6 +50,7 @@ export class OutgoingAnswer {
     const list = mark ? unmarked(headers).concat(REPLAYED, 'false') : [...headers];
     this.#response.writeHead(status, list);
     this.#response.flushHeaders();
+    cutStalled(this.#response, this.#visit, this.#patienceMs);
   }
 
   async write(piece: Uint8Array): Promise<void> {
@@ -66,4 +70,21 @@ export class OutgoingAnswer {
 /** An upstream that dedupes too marks its answers in the same way; here ours is the one that counts. */
 function unmarked(headers: readonly string[]): string[] {
   return headers.filter((_, at, all) => all[at - (at % 2)]?.toLowerCase() !== REPLAYED);
+}
+
+/**
+ * Cuts a client that takes nothing of its answer for so long. Otherwise a few that never read would hold all the
+ * connections to the upstream, and everybody else would wait.
+ */
+export function cutStalled(response: ServerResponse, visit: Visit, patienceMs: number): void {
+  let before = '';
+  const timer = setInterval(() => {
+    const { socket } = response;
+    const now = response.writableNeedDrain
+      ? `${socket?.bytesWritten} ${socket?.writableLength}`
+      : '';
+    if (now !== '' && now === before && socket !== null) socket.destroy();
+    before = now;
+  }, patienceMs).unref();
+  visit.whenOver(() => clearInterval(timer));
 }

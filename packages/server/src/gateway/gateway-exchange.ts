@@ -128,18 +128,19 @@ export class GatewayExchange implements Exchange {
   }
 
   #read(body: Readable, head: AnswerHead): Promise<ReadAnswer> {
-    const { maxKeptBytes, keepStreams, response, visit } = this.#forwarded;
+    const { maxKeptBytes, keepStreams, response, visit, settings } = this.#forwarded;
+    const patienceMs = settings.upstreamTimeoutSeconds * 1_000;
     const declared = Number(joinedValue(head.headers, 'content-length') ?? Number.NaN);
     if (isStream(head.headers) && !keepStreams) {
-      return passOn(body, new OutgoingAnswer(response, visit, head), 'stream');
+      return passOn(body, new OutgoingAnswer(response, visit, head, patienceMs), 'stream');
     }
     if (declared > maxKeptBytes) {
-      return passOn(body, new OutgoingAnswer(response, visit, head), 'too_large');
+      return passOn(body, new OutgoingAnswer(response, visit, head, patienceMs), 'too_large');
     }
     const share = this.#parts.answerBudget.open();
     this.#share = share;
     if (declared <= maxKeptBytes) return readDeclared(body, declared, share);
-    const outgoing = new OutgoingAnswer(response, visit, head);
+    const outgoing = new OutgoingAnswer(response, visit, head, patienceMs);
     return new OpenEndedAnswer(outgoing, share, maxKeptBytes).read(body);
   }
 

@@ -5,7 +5,7 @@ import type { Visit } from '../api/visit.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { wholeOf } from './answer-reader.ts';
-import { sendWhole } from './client-answer.ts';
+import { cutStalled, sendWhole } from './client-answer.ts';
 import { faultAnswer } from './fault-answer.ts';
 import { answerHeaders, joinedValue, requestHeaders } from './forwarded-headers.ts';
 import { declaredLength, readBody, refuseBody, tooSlow } from './request-body.ts';
@@ -43,7 +43,7 @@ export async function passThrough(
       silenceMs: settings.upstreamTimeoutSeconds * 1_000,
       signal: abort.signal,
     });
-    await sendOn(answer, request, response);
+    await sendOn(passing, answer, request, response);
   } catch (error) {
     if (abort.signal.aborted || response.headersSent) {
       if (error instanceof UpstreamFailure) metrics.countUpstreamFault(error.fault);
@@ -58,6 +58,7 @@ export async function passThrough(
 }
 
 async function sendOn(
+  { visit, settings }: PassingThrough,
   answer: UpstreamAnswer,
   request: IncomingMessage,
   response: ServerResponse,
@@ -75,6 +76,7 @@ async function sendOn(
   }
   response.writeHead(answer.status, headers);
   response.flushHeaders();
+  cutStalled(response, visit, settings.upstreamTimeoutSeconds * 1_000);
   await pipeline(answer.body, response);
 }
 
