@@ -9,7 +9,6 @@ import type { HttpSettings } from './options.ts';
 const TRANSIENT = new Set([401, 403, 408, 425, 429]);
 
 const RELEASED: Settlement = { as: 'released' };
-/** The handler failed or never ended: how far it had come, nobody can tell. */
 const BROKEN_OFF: Settlement = { as: 'released', mayHaveActed: true };
 const IN_DOUBT: Settlement = { as: 'in_doubt' };
 
@@ -33,14 +32,14 @@ export function settlementOf(
     case 'passed': {
       const { status, why } = captured;
       if (!isKept(rules, { status, headers: [], body: NO_BYTES })) return unkept(rules, status);
-      if (rules.notRetained === 'rerun') return BROKEN_OFF;
+      if (rules.notRetained === 'rerun') return brokenOff(rules);
       return { as: stateOf(status), outcome: encodePassed(status, why) };
     }
     case 'broken':
       if (rules.policy.onThrow !== 'reject') return unkept(rules, 500);
       return { as: 'rejected', outcome: encodePassed(captured.status, 'stream') };
     case 'abandoned':
-      return mayRepeat(rules) ? BROKEN_OFF : IN_DOUBT;
+      return mayRepeat(rules) ? brokenOff(rules) : IN_DOUBT;
   }
 }
 
@@ -56,7 +55,15 @@ function isKept(rules: KeepRules, answer: HttpAnswer): boolean {
 /** A failure that is not kept is what a thrown error is to the engine. */
 function unkept(rules: KeepRules, status: number): Settlement {
   if (status < 500) return RELEASED;
-  return rules.policy.onThrow === 'in_doubt' ? IN_DOUBT : BROKEN_OFF;
+  return rules.policy.onThrow === 'in_doubt' ? IN_DOUBT : brokenOff(rules);
+}
+
+/**
+ * The handler failed or never ended: how far it had come, nobody can tell. Where it must not be repeated, a failure says
+ * that nothing happened, in mode `observe` too.
+ */
+function brokenOff(rules: KeepRules): Settlement {
+  return mayRepeat(rules) ? BROKEN_OFF : RELEASED;
 }
 
 function mayRepeat({ effect }: KeepRules): boolean {
