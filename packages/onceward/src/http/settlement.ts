@@ -59,8 +59,8 @@ function unkept(rules: KeepRules, status: number): Settlement {
 }
 
 /**
- * The handler failed or never ended: how far it had come, nobody can tell. Where it must not be repeated, a failure says
- * that nothing happened, in mode `observe` too.
+ * The handler failed or never ended: how far it had come, nobody can tell. Where it must not be repeated, a failure
+ * says that nothing happened, in mode `observe` too.
  */
 function brokenOff(rules: KeepRules): Settlement {
   return mayRepeat(rules) ? BROKEN_OFF : RELEASED;
