@@ -21,6 +21,7 @@ export function replay(
     outcome: answer.outcome,
     attempt: answer.attempt,
     settledAt: answer.settledAt,
+    keptUntil: answer.keepUntil,
     replayCount: answer.replays,
     owner: answer.owner,
   };
@@ -28,6 +29,7 @@ export function replay(
 
 const REFUSAL_EVENTS = {
   mismatch: 'mismatch',
+  expired: 'expired',
   in_doubt: 'refused_in_doubt',
   over_quota: 'over_quota',
   deadline: 'deadline',

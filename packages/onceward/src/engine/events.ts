@@ -12,6 +12,7 @@ export type EngineEvent =
     }
   | { readonly type: 'replayed'; readonly id: OperationId; readonly near: boolean }
   | { readonly type: 'mismatch'; readonly id: OperationId }
+  | { readonly type: 'expired'; readonly id: OperationId }
   | { readonly type: 'waited'; readonly id: OperationId; readonly waitedMs: DurationMs }
   | { readonly type: 'in_progress'; readonly id: OperationId; readonly waitedMs: DurationMs }
   | { readonly type: 'released'; readonly id: OperationId }

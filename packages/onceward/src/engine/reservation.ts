@@ -3,6 +3,7 @@ import { claim } from './approach.ts';
 import { giveBack, renewStale } from './attempt.ts';
 import { Claim } from './claim.ts';
 import { decide, isReleased, type Time } from './decide.ts';
+import { mayBeForgotten } from './first-sent.ts';
 import { checkOutcome } from './input.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Operation } from './operation.ts';
@@ -56,7 +57,7 @@ export type ReserveResult =
       readonly attempt: number;
       readonly settledAt: EpochMs;
     }
-  | { readonly decision: 'in_progress' | 'mismatch' | 'in_doubt' };
+  | { readonly decision: 'in_progress' | 'mismatch' | 'in_doubt' | 'expired' };
 
 export async function reserve(
   parts: EngineParts,
@@ -67,6 +68,7 @@ export async function reserve(
   const { id } = operation;
   const waitedMs = parts.world.elapsed() - arrivedAt;
   if (result.decision === 'mismatch') parts.observe({ type: 'mismatch', id });
+  if (result.decision === 'expired') parts.observe({ type: 'expired', id });
   if (result.decision === 'in_doubt') parts.observe({ type: 'refused_in_doubt', id });
   if (result.decision === 'in_progress') parts.observe({ type: 'in_progress', id, waitedMs });
   return result;
@@ -90,7 +92,9 @@ async function claimOrLearn(
     return replayed(known);
   }
   const rounds = new Rounds(parts.world);
-  let decision = decide(null, operation, policy, parts.time());
+  const isTooOld = mayBeForgotten(operation.firstSentAt, policy, parts.time());
+  const first = isTooOld ? await look(parts, id, policy) : null;
+  let decision = decide(first, operation, policy, parts.time());
   for (;;) {
     if (decision.kind === 'claim' || decision.kind === 'doubt') await rounds.next();
     switch (decision.kind) {

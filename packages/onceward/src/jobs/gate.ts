@@ -108,10 +108,11 @@ export class Gate implements JobsPort {
     for (;;) {
       const left = waitMs - (this.#world.elapsed() - arrivedAt);
       const answer = left > 0 ? await this.#waitFor(pending, left) : STILL_PENDING;
-      if (pending.fingerprint === submission.fingerprint) return asDuplicate(answer);
+      const isSame = pending.fingerprint === submission.fingerprint && !isExpired(answer);
+      if (isSame) return asDuplicate(answer);
       if (answer === STILL_PENDING) return answer;
 
-      // Another job under the same key: which of the two is the right one, only the store can say.
+      // Another job under the same key, or one that came too late: which is the right one, only the store can say.
       const known = this.#known(name, submission);
       if (known !== null) return known;
       const next = this.#pending.get(name);
@@ -200,6 +201,10 @@ export class Gate implements JobsPort {
 
 const STILL_PENDING: Answer = refused('in_progress', { retryAfterMs: RETRY_MS });
 const UNREACHABLE: Answer = refused('unavailable', { retryAfterMs: RETRY_MS });
+
+function isExpired(answer: Answer): boolean {
+  return answer.status === 'refused' && answer.why === 'expired';
+}
 
 function asDuplicate(answer: Answer): Answer {
   return answer.status === 'refused' ? answer : { ...answer, wasDuplicate: true };

@@ -123,7 +123,9 @@ export class JobManager implements JobsPort {
     if (type !== undefined && 'queue' in type && isTransactional(type.queue)) {
       return this.#submitWithin(submission, type, type.queue, waitMs);
     }
-    return type !== undefined && this.#writesTogether
+    // What was first sent long ago is looked up before anything is written.
+    const isNew = submission.firstSentAt === undefined;
+    return type !== undefined && this.#writesTogether && isNew
       ? this.#submitAtOnce(submission, type, waitMs)
       : this.#submitByStep(submission, type, waitMs);
   }
@@ -200,7 +202,9 @@ export class JobManager implements JobsPort {
   }
 
   #operation(submission: Submission, waitMs: DurationMs): Operation {
+    const { firstSentAt } = submission;
     return {
+      ...(firstSentAt === undefined ? {} : { firstSentAt }),
       id: submissionId(submission.tenant, submission.key),
       fingerprint: submission.fingerprint,
       // The job is placed under an id that every attempt shares, so that repeating it changes nothing.
@@ -331,6 +335,7 @@ export class JobManager implements JobsPort {
         switch (reason) {
           case 'mismatch':
           case 'in_doubt':
+          case 'expired':
             return refused(reason);
           case 'in_progress':
           case 'over_quota':

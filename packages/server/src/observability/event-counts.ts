@@ -26,6 +26,7 @@ function countArrivals(make: Instruments) {
   const takeovers = make.counter('takeovers_total', 'Claims taken over from a lost attempt.');
   const replays = make.counter('replays_total', 'Answers that were given again.');
   const conflicts = make.counter('conflicts_total', 'Keys that came with another request.');
+  const expired = make.counter('expired_total', 'Keys that came after their window had passed.');
   const concurrent = make.counter('concurrent_total', 'Arrivals that met a running one.', results);
   const waits = make.histogram('wait_seconds', 'Time waited for a running one.', WAIT_BUCKETS);
   const overQuota = make.counter('over_quota_total', 'Arrivals refused for lack of room.');
@@ -41,6 +42,7 @@ function countArrivals(make: Instruments) {
       hits.inc({ tier: near ? 'near' : 'store' });
     },
     mismatch: () => conflicts.inc(),
+    expired: () => expired.inc(),
     waited({ waitedMs }) {
       waits.observe(waitedMs / 1_000);
       concurrent.inc({ result: 'waited' });

@@ -8,6 +8,7 @@ const LINES = {
   settled: ['debug', 'idempotency_settled'],
   replayed: ['info', 'idempotency_cache_hit'],
   mismatch: ['warn', 'idempotency_key_mismatch'],
+  expired: ['warn', 'idempotency_key_expired'],
   waited: ['info', 'idempotency_waited'],
   in_progress: ['warn', 'idempotency_concurrent_request'],
   released: ['debug', 'idempotency_released'],
