@@ -14,13 +14,14 @@ export function replay(
   near: boolean,
 ): Execution {
   answer.replays += 1;
-  parts.observe({ type: 'replayed', id, near });
+  const { state, settledAt } = answer;
+  parts.observe({ type: 'replayed', id, near, state, settledAt });
   return {
     kind: 'replayed',
-    state: answer.state,
+    state,
     outcome: answer.outcome,
     attempt: answer.attempt,
-    settledAt: answer.settledAt,
+    settledAt,
     keptUntil: answer.keepUntil,
     replayCount: answer.replays,
     owner: answer.owner,

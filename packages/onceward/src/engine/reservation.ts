@@ -74,7 +74,15 @@ export async function reserve(
   return result;
 }
 
-function replayed({ state, outcome, attempt, settledAt }: NearAnswer): ReserveResult {
+function replayed(
+  parts: EngineParts,
+  id: OperationId,
+  answer: NearAnswer,
+  near: boolean,
+): ReserveResult {
+  answer.replays += 1;
+  const { state, outcome, attempt, settledAt } = answer;
+  parts.observe({ type: 'replayed', id, near, state, settledAt });
   return { decision: 'replay', state, outcome, attempt, settledAt };
 }
 
@@ -87,9 +95,7 @@ async function claimOrLearn(
   const known = parts.near.find(id, operation.fingerprint, earlier(parts.time()));
   if (known === 'mismatch') return { decision: 'mismatch' };
   if (known instanceof NearAnswer) {
-    known.replays += 1;
-    parts.observe({ type: 'replayed', id, near: true });
-    return replayed(known);
+    return replayed(parts, id, known, true);
   }
   const rounds = new Rounds(parts.world);
   const isTooOld = mayBeForgotten(operation.firstSentAt, policy, parts.time());
@@ -113,9 +119,7 @@ async function claimOrLearn(
         const answer = await answerOf(parts, decision.record);
         if (answer === null) return { decision: 'in_doubt' };
         parts.near.remember(id, answer);
-        answer.replays += 1;
-        parts.observe({ type: 'replayed', id, near: false });
-        return replayed(answer);
+        return replayed(parts, id, answer, false);
       }
       case 'wait': {
         const left = policy.waitMs - (parts.world.elapsed() - arrivedAt);

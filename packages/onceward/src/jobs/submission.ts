@@ -33,6 +33,15 @@ export type Answer =
       readonly wasDuplicate: boolean;
       readonly keepMs: DurationMs;
     }
+  | {
+      /** The key was taken in, and its job was cancelled since. It will not run under this key. */
+      readonly status: 'cancelled';
+      readonly jobId: string;
+      /** `no`: it never began. */
+      readonly happened: 'no' | 'unknown';
+      readonly wasDuplicate: boolean;
+      readonly keepMs: DurationMs;
+    }
   | RefusedSubmission;
 
 export interface RefusedSubmission {

@@ -1,5 +1,11 @@
 import type { FastifyReply } from 'fastify';
-import { FIRST_SENT_FORM, httpDate, type ProblemName, problemAnswer } from 'onceward/http';
+import {
+  FIRST_SENT_FORM,
+  httpDate,
+  type ProblemName,
+  problemAnswer,
+  REFUSALS as WORDS,
+} from 'onceward/http';
 import {
   type Answer,
   type CancelResult,
@@ -89,7 +95,9 @@ export function jobRoutes(api: Api, options: JobRoutesOptions): void {
         description:
           'The key, `{client_id}:{sequence}:{nonce}`, comes in `Idempotency-Key` or in the body. ' +
           '`idempotency-kept-until` in the answer says until when it is known. Who sends it again may say in ' +
-          '`Idempotency-First-Sent` when that was first done: after the window that is refused with 412 `key-expired`.',
+          '`Idempotency-First-Sent` when that was first done: after the window that is refused with 412 `key-expired`. ' +
+          'A job that was rejected is 422 with `status: "rejected"`, one that was cancelled since is 409 with ' +
+          '`status: "cancelled"`; `happened` says whether it may have run.',
         body: submissionBody,
         response: { 202: ack, ...refusals },
       },
@@ -229,17 +237,34 @@ function acknowledge(reply: FastifyReply, key: string, answer: Answer): FastifyR
   const about = { status, idempotency_key: key, was_duplicate: wasDuplicate };
   if (answer.status === 'rejected') {
     const { reason } = answer;
-    return reply.code(422).send({ job_id: null, ...about, original_job_id: null, reason });
+    const hints = hintsOf('operation-rejected');
+    return reply
+      .code(422)
+      .send({ job_id: null, ...about, original_job_id: null, reason, ...hints });
   }
   const { jobId } = answer;
   const original = wasDuplicate ? jobId : null;
-  return reply.code(202).send({ job_id: jobId, ...about, original_job_id: original });
+  const job = { job_id: jobId, ...about, original_job_id: original };
+  if (answer.status === 'committed') return reply.code(202).send(job);
+  const never = answer.happened === 'no';
+  return reply.code(409).send({
+    ...job,
+    reason: never
+      ? 'the job was cancelled before it began; a new key makes a new job'
+      : 'the job was cancelled after it had begun; look what it did before it is sent under a new key',
+    ...hintsOf(never ? 'operation-rejected' : 'operation-failed'),
+  });
+}
+
+function hintsOf(name: ProblemName) {
+  const { retry, happened } = WORDS[name];
+  return { retry, happened };
 }
 
 /** Only what is not known yet is refused for want of room, so nothing has happened. */
 function sendOverQuota(reply: FastifyReply, key: string, answer: RefusedSubmission): FastifyReply {
   const { detail = REFUSALS.over_quota[1], retryAfterMs = 1_000 } = answer;
-  const members = { key_hint: maskKey(key), retry: 'same_key', happened: 'no' };
+  const members = { key_hint: maskKey(key), ...hintsOf('over-quota') };
   const retryAfterSeconds = Math.ceil(retryAfterMs / 1_000);
   reply.header('idempotency-replayed', 'false');
   return sendProblem(reply, new Problem('over-quota', detail, { members, retryAfterSeconds }));
