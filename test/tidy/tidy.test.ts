@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ERRORS } from '../../packages/onceward/src/engine/errors.ts';
+import { embeddedModules } from './embedded-text.ts';
 import { importRule } from './import-rules.ts';
 import { findProofs, REQUIREMENTS_PAGE, readRows } from './requirements.ts';
 import { applyRule } from './rule.ts';
@@ -26,6 +27,19 @@ describe('in this workspace', () => {
       expect(applyRule(rule, files)).toEqual([]);
     });
   }
+});
+
+describe('what is embedded', () => {
+  it('every SQL and Lua file has a module with the same text, which `npm run embed` writes', () => {
+    const wanted = embeddedModules(files);
+    const found = new Map(
+      files
+        .filter(({ path }) => /\.(sql|lua)\.ts$/.test(path))
+        .map(({ path, text }) => [path, text]),
+    );
+    expect(wanted.size).toBeGreaterThan(0);
+    expect(found).toEqual(wanted);
+  });
 });
 
 describe('the documents agree with the code', () => {
