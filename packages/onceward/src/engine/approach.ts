@@ -3,6 +3,7 @@ import { type Ended, runClaimed } from './attempt.ts';
 import { Claim } from './claim.ts';
 import { type Current, type Decision, decide, isHeldBy } from './decide.ts';
 import { OncewardError, type StoreError } from './errors.ts';
+import { mayBeForgotten } from './first-sent.ts';
 import type { Run } from './near-tier.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
 import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
@@ -104,7 +105,9 @@ function follow(
     case 'doubt':
       return recordDoubt(parts, operation, decision);
     case 'refuse':
-      if (decision.reason === 'mismatch') return bare(refuse(parts, operation.id, 'mismatch'));
+      if (decision.reason === 'mismatch' || decision.reason === 'expired') {
+        return bare(refuse(parts, operation.id, decision.reason));
+      }
       if (decision.reason === 'in_progress') {
         return bare(refuseInProgress(parts, operation, visit.arrivedAt));
       }
@@ -302,7 +305,8 @@ async function storeFailed(
   error: unknown,
 ): Promise<Ended> {
   if (!isStoreError(error)) throw error;
-  if (operation.policy.onStoreDown === 'refuse') {
+  const isTooOld = mayBeForgotten(operation.firstSentAt, operation.policy, parts.time());
+  if (isTooOld || operation.policy.onStoreDown === 'refuse') {
     const details = { ...RETRY_SOON, cause: error };
     return bare(refuse(parts, operation.id, 'store_unavailable', details));
   }
@@ -316,7 +320,8 @@ async function storeFailed(
     downstreamKey: parts.downstreamKey(operation.id),
     step: (_name, work) => work(),
   });
-  return bare({ kind: 'executed', settlement, attempt: 1, fence: 0, recorded: false });
+  const unkept = { recorded: false, keptUntil: null } as const;
+  return bare({ kind: 'executed', settlement, attempt: 1, fence: 0, ...unkept });
 }
 
 function isStoreError(error: unknown): boolean {

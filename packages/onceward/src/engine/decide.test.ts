@@ -5,6 +5,7 @@ import type { OperationRecord, PendingRecord } from './record.ts';
 
 const NOW = 1_000_000;
 const time: Time = { wall: NOW, steady: NOW };
+const rules = { waitMs: 1, keepCommittedMs: 500_000 };
 const base = {
   fingerprint: 'f',
   owner: 'o',
@@ -107,7 +108,7 @@ describe('decide', () => {
   for (const [what, current, same, other, noWait] of table) {
     it(`[E1][E2][E3][E4][E6] meets ${what}`, () => {
       const ask = (fingerprint: string, waitMs: number) =>
-        summary(decide(current, { fingerprint }, { waitMs }, time));
+        summary(decide(current, { fingerprint }, { ...rules, waitMs }, time));
       expect(ask('f', 1)).toBe(same);
       expect(ask('g', 1)).toBe(other);
       expect(ask('f', 0)).toBe(noWait ?? same);
@@ -117,7 +118,9 @@ describe('decide', () => {
   it('[E2] does not forget an answer because the wall clock jumped ahead', () => {
     const current = at(settled('committed', NOW + 1_000));
     const jumped = { wall: NOW + 1_000_000, steady: NOW };
-    expect(decide(current, { fingerprint: 'f' }, { waitMs: 0 }, jumped).kind).toBe('replay');
+    expect(decide(current, { fingerprint: 'f' }, { ...rules, waitMs: 0 }, jumped).kind).toBe(
+      'replay',
+    );
   });
 
   it('never claims over a record that holds an answer, a doubt, or a live lease', () => {
@@ -130,7 +133,7 @@ describe('decide', () => {
         clock,
         clock,
         (current, print, wall, steady) => {
-          const decision = decide(current, { fingerprint: print }, { waitMs: 1 }, { wall, steady });
+          const decision = decide(current, { fingerprint: print }, rules, { wall, steady });
           if (decision.kind !== 'claim' || current === null) return;
           const record = current.record;
           expect(record).not.toBeNull();

@@ -82,6 +82,7 @@ const EXPLANATIONS: Record<Refusal['reason'], string> = {
   mismatch: 'this key was used with another input; use a new key for a new operation',
   in_progress: 'the operation is still running; retry with the same key',
   in_doubt: 'it is not known whether the operation happened; it must be resolved first',
+  expired: 'the key was first sent longer ago than it is kept, so it may have happened before',
   over_quota: 'too many operations are running in this process; retry with the same key',
   deadline: 'the caller had left before the effect began, so it did not run',
   outcome_unknown: 'the commit was not answered, so it may have happened; the same key will tell',

@@ -3,6 +3,7 @@ import { claim } from './approach.ts';
 import { giveBack, renewStale } from './attempt.ts';
 import { Claim } from './claim.ts';
 import { decide, isReleased, type Time } from './decide.ts';
+import { mayBeForgotten } from './first-sent.ts';
 import { checkOutcome } from './input.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Operation } from './operation.ts';
@@ -56,7 +57,7 @@ export type ReserveResult =
       readonly attempt: number;
       readonly settledAt: EpochMs;
     }
-  | { readonly decision: 'in_progress' | 'mismatch' | 'in_doubt' };
+  | { readonly decision: 'in_progress' | 'mismatch' | 'in_doubt' | 'expired' };
 
 export async function reserve(
   parts: EngineParts,
@@ -67,12 +68,21 @@ export async function reserve(
   const { id } = operation;
   const waitedMs = parts.world.elapsed() - arrivedAt;
   if (result.decision === 'mismatch') parts.observe({ type: 'mismatch', id });
+  if (result.decision === 'expired') parts.observe({ type: 'expired', id });
   if (result.decision === 'in_doubt') parts.observe({ type: 'refused_in_doubt', id });
   if (result.decision === 'in_progress') parts.observe({ type: 'in_progress', id, waitedMs });
   return result;
 }
 
-function replayed({ state, outcome, attempt, settledAt }: NearAnswer): ReserveResult {
+function replayed(
+  parts: EngineParts,
+  id: OperationId,
+  answer: NearAnswer,
+  near: boolean,
+): ReserveResult {
+  answer.replays += 1;
+  const { state, outcome, attempt, settledAt } = answer;
+  parts.observe({ type: 'replayed', id, near, state, settledAt });
   return { decision: 'replay', state, outcome, attempt, settledAt };
 }
 
@@ -85,12 +95,12 @@ async function claimOrLearn(
   const known = parts.near.find(id, operation.fingerprint, earlier(parts.time()));
   if (known === 'mismatch') return { decision: 'mismatch' };
   if (known instanceof NearAnswer) {
-    known.replays += 1;
-    parts.observe({ type: 'replayed', id, near: true });
-    return replayed(known);
+    return replayed(parts, id, known, true);
   }
   const rounds = new Rounds(parts.world);
-  let decision = decide(null, operation, policy, parts.time());
+  const isTooOld = mayBeForgotten(operation.firstSentAt, policy, parts.time());
+  const first = isTooOld ? await look(parts, id, policy) : null;
+  let decision = decide(first, operation, policy, parts.time());
   for (;;) {
     if (decision.kind === 'claim' || decision.kind === 'doubt') await rounds.next();
     switch (decision.kind) {
@@ -109,9 +119,7 @@ async function claimOrLearn(
         const answer = await answerOf(parts, decision.record);
         if (answer === null) return { decision: 'in_doubt' };
         parts.near.remember(id, answer);
-        answer.replays += 1;
-        parts.observe({ type: 'replayed', id, near: false });
-        return replayed(answer);
+        return replayed(parts, id, answer, false);
       }
       case 'wait': {
         const left = policy.waitMs - (parts.world.elapsed() - arrivedAt);

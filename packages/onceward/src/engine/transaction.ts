@@ -1,6 +1,7 @@
 import { answerOf, packOutcome, refuse, replay } from './answer.ts';
 import { decide } from './decide.ts';
 import { OncewardError } from './errors.ts';
+import { mayBeForgotten } from './first-sent.ts';
 import { checkOutcome } from './input.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Attempt, Execution, Operation, Settlement } from './operation.ts';
@@ -157,6 +158,7 @@ async function runWithin(
       attempt,
       fence: revision,
       recorded: true,
+      keptUntil: null,
     };
     throw new RolledBack(released);
   }
@@ -182,7 +184,9 @@ async function claimWithin(
 ): Promise<{ record: PendingRecord; revision: Revision }> {
   const { id, policy } = operation;
   const rounds = new Rounds(parts.world);
-  let decision = decide(null, operation, policy, parts.time());
+  const isTooOld = mayBeForgotten(operation.firstSentAt, policy, parts.time());
+  const first = isTooOld ? understand(parts, id, await store.read(id)) : null;
+  let decision = decide(first, operation, policy, parts.time());
   for (; decision.kind === 'claim'; await rounds.next()) {
     const now = parts.world.now();
     const record = claimRecord(operation, owner, decision.attempt, [], now);
@@ -231,5 +235,6 @@ function conclude(parts: EngineParts, operation: Operation, done: Done): Executi
   const { id } = operation;
   if ('outcome' in settlement) parts.near.remember(id, new NearAnswer(record, settlement.outcome));
   parts.observe({ type: 'settled', id, state: record.state, attempt: record.attempt });
-  return { kind: 'executed', settlement, attempt: record.attempt, fence, recorded: true };
+  const { attempt, keepUntil: keptUntil } = record;
+  return { kind: 'executed', settlement, attempt, fence, recorded: true, keptUntil };
 }

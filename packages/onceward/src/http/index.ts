@@ -6,6 +6,7 @@ export type { Exchange } from './exchange.ts';
 export type { FingerprintRule } from './fingerprint.ts';
 export { type Admission, HttpGuard } from './guard.ts';
 export { type HeaderList, isHopByHop } from './header-list.ts';
+export { FIRST_SENT_FORM, httpDate, parseHttpDate } from './http-date.ts';
 export { IdempotencyContext } from './idempotency-context.ts';
 export { decodeAnswer, encodeAnswer, HTTP_OUTCOME, type KeptAnswer } from './kept-answer.ts';
 export { judgeKey, type KeyReading, readKey } from './key-header.ts';

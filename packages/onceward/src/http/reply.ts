@@ -3,6 +3,7 @@ import type { Execution } from '../engine/operation.ts';
 import type { ProfileName } from '../engine/profiles.ts';
 import type { Captured, HttpAnswer } from './answer.ts';
 import type { HttpEventName } from './events.ts';
+import { httpDate } from './http-date.ts';
 import { decodeAnswer } from './kept-answer.ts';
 import { problemAnswer, REFUSAL_PROBLEMS } from './problem.ts';
 
@@ -85,6 +86,8 @@ function mark(
     'true',
     'idempotency-replay-count',
     String(replayed.replayCount),
+    'idempotency-kept-until',
+    httpDate(replayed.keptUntil),
     'x-idempotency-key',
     asked.sent,
   );
@@ -95,6 +98,7 @@ function mark(
 
 const REFUSAL_EVENTS = {
   mismatch: 'idempotency_key_mismatch',
+  expired: 'idempotency_key_expired',
   in_progress: 'idempotency_concurrent_request',
   fence_lost: 'idempotency_concurrent_request',
   in_doubt: 'idempotency_in_doubt',
