@@ -2,11 +2,12 @@ import type { Location } from '../state/key-table.ts';
 import type { LedgerHome } from '../state/ledger-home.ts';
 import {
   type Block,
+  type BlockHeader,
   blockText,
   hashHeader,
   NO_BLOCK,
   parseBlock,
-  readTime,
+  readHeader,
   readTransaction,
 } from './block.ts';
 
@@ -78,10 +79,16 @@ export class BlockBook {
     return bytes === undefined ? undefined : parseBlock(bytes.toString());
   }
 
+  header(height: number): BlockHeader | undefined {
+    if (height < this.#first || height > this.#tipHeight) return undefined;
+    const bytes = this.#bytesOf(height);
+    return bytes && readHeader(bytes);
+  }
+
   /** How long a block's text is, and when the block was made. */
   sizeAndTime(height: number): { readonly length: number; readonly at: number } | undefined {
     const bytes = height < this.#first ? undefined : this.#bytesOf(height);
-    return bytes && { length: bytes.length, at: readTime(bytes) };
+    return bytes && { length: bytes.length, at: readHeader(bytes).at };
   }
 
   /** One transaction of a block. The others, of which there may be thousands, are stepped over. */
@@ -89,7 +96,7 @@ export class BlockBook {
     if (height < this.#first || height > this.#tipHeight) return undefined;
     const bytes = this.#bytesOf(height);
     const text = bytes && readTransaction(bytes, position);
-    return text === undefined ? undefined : { text, at: readTime(bytes as Buffer) };
+    return text === undefined ? undefined : { text, at: readHeader(bytes as Buffer).at };
   }
 
   /** Resolves when a block higher than this is there, or the signal says stop. */
