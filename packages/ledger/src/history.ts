@@ -9,6 +9,7 @@ import { type Checked, refuse } from './refusal.ts';
 import { accountId, accountNumber } from './rules/account-id.ts';
 import type { JournalEntry, JournalSide } from './rules/journal.ts';
 import type { Operation } from './rules/operation.ts';
+import { type SentForm, sentText } from './rules/sent-form.ts';
 import { locate } from './rules/transaction-id.ts';
 import type { EntryPointer } from './state/account-record.ts';
 import type { Location } from './state/key-table.ts';
@@ -22,6 +23,7 @@ export interface StoredTransaction {
   readonly status: 'committed' | 'rejected';
   readonly credential?: string;
   readonly key?: string;
+  readonly sent?: SentForm;
   readonly entries?: readonly JournalEntry[];
   readonly operations?: readonly Operation[];
   readonly effects?: readonly Effect[];
@@ -39,7 +41,8 @@ export interface TransactionView {
 export interface IdempotencyView {
   readonly key: string;
   readonly status: 'committed' | 'rejected';
-  readonly request: { readonly journal_entries: readonly JournalEntry[] };
+  /** The body as it was sent, as JSON: numbers may have more digits than a double holds. */
+  readonly requestText: string;
   readonly response:
     | CommittedTransaction
     | { readonly ok: false; readonly code: string; readonly message: string };
@@ -110,7 +113,7 @@ export class History {
     return {
       key,
       status: transaction.status,
-      request: { journal_entries: entries },
+      requestText: sentText(entries, transaction.sent ?? 0),
       response: error
         ? { ok: false, ...error }
         : new CommittedTransaction(entries, location.height, location.position, createdAt),

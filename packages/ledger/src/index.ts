@@ -55,7 +55,13 @@ export { LIMITS } from './limits.ts';
 export { EmbeddedLog, type EmbeddedLogOptions } from './log/embedded-log.ts';
 export type { AppendResult, LedgerLog, LogRecord } from './log/ledger-log.ts';
 export { type LedgerOptions, openLedger } from './open-ledger.ts';
-export type { BatchWriteInput, Caller, WriteInput } from './pipeline/admit.ts';
+export type {
+  BatchWriteInput,
+  Caller,
+  OrganizationInput,
+  VaultInput,
+  WriteInput,
+} from './pipeline/admit.ts';
 export type {
   AccountView,
   Entity,

@@ -14,8 +14,11 @@ import {
   type BatchWriteInput,
   type Caller,
   checkCaller,
+  type OrganizationInput,
+  type VaultInput,
   type WriteInput,
 } from './pipeline/admit.ts';
+import { findCreation } from './pipeline/apply-creation.ts';
 import { findRepeat } from './pipeline/apply-write.ts';
 import type { ClientRow } from './pipeline/client-row.ts';
 import type { Machine } from './pipeline/machine.ts';
@@ -95,14 +98,11 @@ export class Writes {
     return this.#admit(caller, () => admitBatch(caller, input), options);
   }
 
-  createOrganization(caller: Caller, input: { readonly name: string }): Promise<CreateResult> {
+  createOrganization(caller: Caller, input: OrganizationInput): Promise<CreateResult> {
     return this.#create(caller, () => admitOrganization(caller, input));
   }
 
-  createVault(
-    caller: Caller,
-    input: { readonly organization: string; readonly name: string },
-  ): Promise<CreateResult> {
+  createVault(caller: Caller, input: VaultInput): Promise<CreateResult> {
     return this.#create(caller, () => admitVault(caller, input));
   }
 
@@ -134,6 +134,8 @@ export class Writes {
     if (this.#pipeline.isFull) return OVERLOADED;
     const admitted = admit();
     if (!admitted.ok) return admitted;
+    const known = findCreation(this.#machine, admitted.value);
+    if (known !== undefined) return answerCreation(known);
     return new Promise((resolve, reject) => {
       this.#pipeline.submit('writes', admitted.value, {
         settle: (outcome) => resolve(answerCreation(outcome)),

@@ -65,8 +65,12 @@ export class MemoryHome implements LedgerHome {
     return this.#blocks.size;
   }
 
+  async saveBlocks(blocks: ReadonlyMap<number, Buffer>): Promise<void> {
+    for (const [height, bytes] of blocks) this.#blocks.set(height, bytes);
+  }
+
   async save(checkpoint: Checkpoint): Promise<void> {
-    for (const [height, bytes] of checkpoint.blocks) this.#blocks.set(height, bytes);
+    await this.saveBlocks(checkpoint.blocks);
     for (const height of this.#blocks.keys()) {
       if (height < checkpoint.firstBlock) this.#blocks.delete(height);
     }

@@ -5,6 +5,7 @@ import type { CredentialStore } from '../../credentials/credential-store.ts';
 import { callerOf } from '../caller.ts';
 import * as documents from './documents.ts';
 import { sendRefusal } from './envelope.ts';
+import { keyOf } from './key-of.ts';
 import { showAccountEntry } from './views.ts';
 
 const tags = ['ledger'];
@@ -23,13 +24,16 @@ export function accountRoutes(api: Api, ledger: Ledger, credentials: CredentialS
       ...write,
       schema: {
         tags,
-        summary: 'Open an account for one asset',
+        summary: 'Open an account for one asset; with a key, once for each key',
+        headers: documents.accountHeaders,
         body: documents.accountBody,
         response: { 201: documents.accountId, ...refusals },
       },
     },
     async (request, reply) => {
-      const result = await ledger.createAccount(callerOf(principalOf(request)), request.body);
+      const key = keyOf(request);
+      if (typeof key === 'object') return sendRefusal(reply, key);
+      const result = await ledger.createAccount(callerOf(principalOf(request)), request.body, key);
       if (!result.ok) return sendRefusal(reply, result);
       return reply.code(201).send({ id: result.id });
     },

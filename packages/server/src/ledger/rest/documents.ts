@@ -45,6 +45,12 @@ export const shownIdempotency = z.object({
   created_at: z.string(),
 });
 export const accountBody = z.object({ category: z.string(), asset: z.string() });
+export const accountHeaders = z.looseObject({
+  'idempotency-key': z
+    .string()
+    .optional()
+    .describe('1 to 100 printable characters. A retry with the same one gets the same id.'),
+});
 export const accountId = z.object({ id: z.string() });
 export const shownAccount = z.object({
   id: z.string(),

@@ -17,15 +17,17 @@ export function showCommitted(transaction: CommittedTransaction) {
   };
 }
 
-export function showIdempotency({ key, request, response, createdAt, status }: IdempotencyView) {
+/** As text: the request may hold numbers that no double does. */
+export function idempotencyText(found: IdempotencyView): string {
+  const { key, requestText, response, createdAt, status } = found;
   const { code, message } = response.ok ? { code: '', message: '' } : response;
-  return {
-    idempotency_key: key,
-    status,
-    request,
+  const before = { idempotency_key: key, status };
+  const after = {
     response: response.ok ? showCommitted(response) : { error: { code, message } },
     created_at: iso(createdAt),
   };
+  const [head, tail] = [JSON.stringify(before).slice(0, -1), JSON.stringify(after).slice(1)];
+  return `${head},"request":${requestText},${tail}`;
 }
 
 /** Another credential's key is nobody's business, so none is shown. */
