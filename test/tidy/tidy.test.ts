@@ -3,6 +3,7 @@ import { ERRORS } from '../../packages/onceward/src/engine/errors.ts';
 import { embeddedModules } from './embedded-text.ts';
 import { importRule } from './import-rules.ts';
 import { findProofs, REQUIREMENTS_PAGE, readRows } from './requirements.ts';
+import { ROOMS_PAGE, withRoomTables } from './room-table.ts';
 import { applyRule } from './rule.ts';
 import { readWorkspace, type SourceFile } from './source-file.ts';
 import { textRules } from './text-rules.ts';
@@ -50,6 +51,10 @@ describe('the documents agree with the code', () => {
       Object.entries(ERRORS).map(([code, { retry }]) => [code, retry]),
     );
     expect(fromPage).toEqual(fromCode);
+  });
+
+  it('the tables of rooms are those of the import rules, which `npm run rooms` writes', () => {
+    expect(page(ROOMS_PAGE).text).toBe(withRoomTables(page(ROOMS_PAGE).text));
   });
 
   it('every requirement that a test title names is in the requirements page', () => {
