@@ -49,7 +49,7 @@ export async function approach(
       continue;
     }
     if (found !== null && 'execution' in found) return found;
-    const decision = decide(found, operation, operation.policy, parts.time());
+    const decision = decide(found, operation, operation.policy, parts.clock.time());
     next = followOn(parts, operation, decision, visit);
   }
 }
@@ -179,7 +179,7 @@ export function prepareClaim(
   operation: Operation,
   { expected, attempt, steps }: ClaimDecision,
 ): Claiming {
-  const record = claimRecord(operation, parts.nextOwner(), attempt, steps, parts.world.now());
+  const record = claimRecord(operation, parts.nextOwner(), attempt, steps, parts.clock.now());
   const claimedAt = parts.world.elapsed();
   const next = prepare(operation.id, record);
   parts.world.crashPoint?.('before-claim');
@@ -272,7 +272,7 @@ async function recordDoubt(
   decision: Extract<Decision, { kind: 'doubt' }>,
 ): Promise<Current | null> {
   const { id, policy } = operation;
-  const now = parts.world.now();
+  const now = parts.clock.now();
   const record = doubtRecord(
     decision.record,
     fenceOf(decision.record, decision.revision),
@@ -295,7 +295,7 @@ export async function read(parts: EngineParts, operation: Operation): Promise<Cu
 }
 
 /** Nothing is known of the record. Refuse, or run unprotected where the route chose that. */
-async function storeFailed(
+export async function storeFailed(
   parts: EngineParts,
   operation: Operation,
   effect: Effect,

@@ -4,7 +4,7 @@ import { type Current, type Decision, decide, type Time } from './decide.ts';
 import type { OperationRecord, PendingRecord } from './record.ts';
 
 const NOW = 1_000_000;
-const time: Time = { wall: NOW, steady: NOW };
+const time: Time = { leases: NOW, retention: NOW };
 const base = {
   fingerprint: 'f',
   owner: 'o',
@@ -114,9 +114,9 @@ describe('decide', () => {
     });
   }
 
-  it('[E2] does not forget an answer because the wall clock jumped ahead', () => {
+  it('[E2] does not forget an answer because leases go by a clock that is ahead', () => {
     const current = at(settled('committed', NOW + 1_000));
-    const jumped = { wall: NOW + 1_000_000, steady: NOW };
+    const jumped = { leases: NOW + 1_000_000, retention: NOW };
     expect(decide(current, { fingerprint: 'f' }, { waitMs: 0 }, jumped).kind).toBe('replay');
   });
 
@@ -129,19 +129,23 @@ describe('decide', () => {
         fc.constantFrom('f', 'g'),
         clock,
         clock,
-        (current, print, wall, steady) => {
-          const decision = decide(current, { fingerprint: print }, { waitMs: 1 }, { wall, steady });
+        (current, print, leases, other) => {
+          const retention = Math.min(leases, other);
+          const decision = decide(
+            current,
+            { fingerprint: print },
+            { waitMs: 1 },
+            { leases, retention },
+          );
           if (decision.kind !== 'claim' || current === null) return;
           const record = current.record;
           expect(record).not.toBeNull();
           expect(record!.state).not.toBe('in_doubt');
           if (record!.state === 'pending') {
-            expect(record!.leaseUntil <= wall || current.orphaned).toBe(true);
+            expect(record!.leaseUntil <= leases || current.orphaned).toBe(true);
             expect(record!.onLapse === 'take_over' || record!.leaseUntil === 0).toBe(true);
           } else {
-            expect((record as { keepUntil: number }).keepUntil).toBeLessThanOrEqual(
-              Math.min(wall, steady),
-            );
+            expect((record as { keepUntil: number }).keepUntil).toBeLessThanOrEqual(retention);
           }
         },
       ),
