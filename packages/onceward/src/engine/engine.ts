@@ -15,6 +15,7 @@ import {
   checkEffect,
   checkPolicy,
   type Policy,
+  refuseUnknownEffect,
   refuseUnknownPolicy,
   requireDuration,
 } from './policy.ts';
@@ -86,6 +87,8 @@ export class Engine {
 
   constructor(options: EngineOptions) {
     refuseUnknown('the engine', options, KNOWN);
+    if (options.near !== undefined) refuseUnknown('near', options.near, KNOWN_OF_NEAR);
+    if (options.sweep) refuseUnknown('sweep', options.sweep, KNOWN_OF_SWEEP);
     this.#parts = assemble(options, () => this.#writes.suspect());
     this.#trialId = { scope: NOBODY.scope, key: `trial-${options.world.token()}` };
     this.#sweeper = options.sweep === false ? null : new Sweeper(this.#parts, options.sweep);
@@ -119,6 +122,7 @@ export class Engine {
   async once<T>(options: OnceOptions, effect: OnceEffect<T>): Promise<T> {
     refuseUnknown('once', options, KNOWN_BY_ONCE);
     refuseUnknownPolicy(options.policy);
+    refuseUnknownEffect(options.effect);
     const { scope, key, input, probe, signal } = options;
     const asked = JSON.stringify(input ?? null);
     const operation: Operation = {
@@ -257,6 +261,17 @@ const KNOWN = {
   audit: true,
   tagAttempt: true,
 } satisfies Record<keyof EngineOptions, true>;
+
+const KNOWN_OF_NEAR = {
+  maxEntries: true,
+  maxBytes: true,
+  maxRunning: true,
+} satisfies Record<keyof NearTierOptions, true>;
+
+const KNOWN_OF_SWEEP = {
+  everyMs: true,
+  batch: true,
+} satisfies Record<keyof SweepOptions, true>;
 
 const KNOWN_BY_ONCE = {
   scope: true,

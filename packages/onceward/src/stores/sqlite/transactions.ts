@@ -75,7 +75,7 @@ function rollBack(database: SqliteDatabase): void {
   }
 }
 
-/** A constraint that is checked at the end, or a lock, leaves nothing behind. What a failed write leaves is not known. */
+/** A constraint that is checked at the end, or a lock, leaves nothing behind. After a failed write nobody knows. */
 function notCommitted(cause: Error): StoreError {
   const isRefusal = /constraint/i.test(cause.message) || isBusy(cause);
   return isRefusal
