@@ -2,8 +2,9 @@ import { answerOf, refuse, replay } from './answer.ts';
 import { type Ended, runClaimed } from './attempt.ts';
 import { Claim } from './claim.ts';
 import { type Current, type Decision, decide, isHeldBy } from './decide.ts';
-import { OncewardError, type StoreError } from './errors.ts';
+import { OncewardError, StoreError } from './errors.ts';
 import { mayBeForgotten } from './first-sent.ts';
+import { auditLateCommit } from './late-commit.ts';
 import type { Run } from './near-tier.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
 import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
@@ -247,24 +248,32 @@ async function readAfterLostReply(
 
 /**
  * The caller is about to be told that the store did not answer, so the effect will not run. Should the claim have
- * reached the store all the same, it is taken back in the background, lest it block the key until it lapses.
+ * reached the store all the same, it is taken back in the background: otherwise it would block the key until it lapses,
+ * and then be doubted, though nothing ran. A call that failed may have been sent and arrive later, so the look is
+ * repeated for as long as the lease.
  */
 function abandon(parts: EngineParts, operation: Operation, claiming: Claiming): void {
   const { id, policy } = operation;
-  const { record, swap } = claiming;
+  const { record, swap, claimedAt } = claiming;
   let mayStillCome = swap !== null;
   const ended = () => {
     mayStillCome = false;
   };
-  swap?.then(ended, ended);
+  swap?.then(ended, (error: unknown) => {
+    if (error instanceof StoreError && error.applied === 'no') ended();
+  });
   parts.late.add(async () => {
-    const isLast = !mayStillCome;
+    const isLast = !mayStillCome || parts.world.elapsed() - claimedAt > policy.leaseMs;
     const current = await read(parts, operation);
-    if (!isHeldBy(current, record.owner)) return isLast;
+    const isDoubted =
+      current?.record?.state === 'in_doubt' && current.record.owner === record.owner;
+    if (!isDoubted && !isHeldBy(current, record.owner)) return isLast;
     parts.world.crashPoint?.('before-release');
+    if (isDoubted) await auditLateCommit(parts, id, record.attempt, 'released');
     const released = releaseRecord(record, current.revision, false);
     const next = released === null ? null : prepare(id, released);
     const result = await swapRecord(parts, 'release', policy, id, current.revision, next);
+    if (result.won && isDoubted) parts.observe({ type: 'doubt_resolved', id, by: 'attempt' });
     return result.won;
   });
 }

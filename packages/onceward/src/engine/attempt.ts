@@ -280,28 +280,25 @@ export async function giveBack(
   mayHaveActed: boolean,
 ): Promise<void> {
   parts.world.crashPoint?.('before-release');
-  try {
+  const release = async () => {
     const written = await claim.release(mayHaveActed);
     if (written === 'written') parts.observe({ type: 'released', id: claim.id });
-  } catch {
-    parts.late.add(async () => {
-      await claim.release(mayHaveActed);
-      return true;
-    });
-  }
+    return true;
+  };
+  await release().catch(() => parts.late.add(release));
 }
 
 async function putInDoubt(parts: EngineParts, claim: Claim): Promise<boolean> {
-  try {
+  const doubt = async () => {
     if ((await claim.doubt('outcome_unknown')) === 'written') {
       parts.observe({ type: 'in_doubt', id: claim.id, reason: 'outcome_unknown' });
     }
     return true;
+  };
+  try {
+    return await doubt();
   } catch {
-    parts.late.add(async () => {
-      await claim.doubt('outcome_unknown');
-      return true;
-    });
+    parts.late.add(doubt);
     return false;
   }
 }

@@ -4,6 +4,7 @@ import type { Attempt, Execution, Probe, Refusal } from './operation.ts';
 import { REFUSAL_CODES } from './operation.ts';
 import type { EffectKind, Policy } from './policy.ts';
 import { NOT_RETAINED, type OperationId, type Outcome } from './record.ts';
+import type { EpochMs } from './units.ts';
 
 /** What `once` needs to know. Scope, key and the kind of effect have no default: they are the caller's to say. */
 export interface OnceOptions extends OperationId {
@@ -13,6 +14,29 @@ export interface OnceOptions extends OperationId {
   readonly policy?: Partial<Policy>;
   readonly probe?: Probe;
   readonly signal?: AbortSignal;
+  /** Told how the value came about, before it is returned. */
+  readonly onResult?: (result: OnceResult) => void;
+}
+
+export interface OnceResult {
+  /** The value is that of an earlier run. */
+  readonly replayed: boolean;
+  /**
+   * False: the effect ran, but its record could not be written (yet). Should it never be, the next call with this key
+   * meets a lost attempt.
+   */
+  readonly recorded: boolean;
+  readonly attempt: number;
+  /** Until when later calls get this value; `null` where it is not kept. */
+  readonly keptUntil: EpochMs | null;
+}
+
+/** `null`: there is no value. */
+export function resultOf(execution: Execution): OnceResult | null {
+  if (execution.kind === 'refused') return null;
+  const { attempt, keptUntil } = execution;
+  const replayed = execution.kind === 'replayed';
+  return { replayed, recorded: replayed || execution.recorded, attempt, keptUntil };
 }
 
 export type OnceEffect<T> = (attempt: Attempt) => Promise<T>;

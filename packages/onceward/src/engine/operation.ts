@@ -97,7 +97,10 @@ export type Execution =
       readonly attempt: number;
       readonly settledAt: EpochMs;
       readonly keptUntil: EpochMs;
-      /** How often this process has given this answer again, this time included. */
+      /**
+       * How often this process has given this answer again since it last learnt it, this time included: 1 for the
+       * first. Another process, or this one after a restart, counts for itself.
+       */
       readonly replayCount: number;
       /** Names the run that is replayed, for links between traces. */
       readonly owner: string;

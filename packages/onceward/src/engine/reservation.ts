@@ -5,6 +5,7 @@ import { Claim } from './claim.ts';
 import { decide, isReleased } from './decide.ts';
 import { mayBeForgotten } from './first-sent.ts';
 import { checkOutcome } from './input.ts';
+import { auditLateCommit } from './late-commit.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Operation } from './operation.ts';
 import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
@@ -174,22 +175,16 @@ export async function writeFenced(
       return { done: record.state === change.as && record.resolution === null };
     }
     if (record.state === 'pending' && isReleased(record)) return { done: change.as === 'released' };
-    if (record.state === 'in_doubt' && change.as !== 'renewed') {
-      await parts.audit({
-        at: parts.world.now(),
-        action: 'late_commit',
-        scope: id.scope,
-        key: id.key,
-        by: 'attempt',
-        reason: `attempt ${record.attempt} ended after its lease had lapsed`,
-        from: 'in_doubt',
-        to: change.as,
-      });
+    const isDoubted = record.state === 'in_doubt';
+    if (isDoubted) {
+      const to = change.as === 'renewed' ? 'pending' : change.as;
+      await auditLateCommit(parts, id, record.attempt, to);
     }
     const next = await nextRecord(parts, record, fence, policy, change);
     const prepared = next === null ? null : prepare(id, next);
     const result = await swapRecord(parts, 'settle', policy, id, current.revision, prepared);
     if (!result.won) continue;
+    if (isDoubted) parts.observe({ type: 'doubt_resolved', id, by: 'attempt' });
     if (change.as === 'released') parts.observe({ type: 'released', id });
     if (next === null) return { done: true };
     if (next.state === 'pending') return { done: true, leaseUntil: next.leaseUntil };

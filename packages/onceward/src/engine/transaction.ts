@@ -42,12 +42,14 @@ export async function executeInTransaction<Tx>(
       const { signal } = stop;
       done = await runWithin(parts, store.within(tx), operation, owner, signal, (attempt) => {
         hasBegun = true;
+        parts.observe({ type: 'claimed', id, attempt: attempt.number });
         return effect(attempt, tx);
       });
     });
   } catch (error) {
     stop.abort(error);
     if (isRolledBack(error)) {
+      if (hasBegun) parts.observe({ type: 'released', id });
       return refuse(parts, id, 'rolled_back', { cause: error });
     }
     if (done !== null) return learnOutcome(parts, operation, done, error);
@@ -100,6 +102,7 @@ async function concludeRollback(
     parts.observe({ type: 'in_doubt', id, reason: 'outcome_unknown' });
     return refuse(parts, id, 'in_doubt', { cause: endedEarly(error) });
   }
+  parts.observe({ type: 'released', id });
   if (error instanceof RolledBack) return error.execution;
   throw error;
 }

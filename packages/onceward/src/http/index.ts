@@ -1,4 +1,4 @@
-export { REFUSALS } from '../refusals/refusals.ts';
+export { REFUSALS, type RefusalKind } from '../refusals/refusals.ts';
 export { type Captured, type HttpAnswer, isBodiless, NO_BYTES, TextAnswer } from './answer.ts';
 export { type BodyWatch, inspectBody, type OpenAnswer, PassingBody } from './body-source.ts';
 export { HttpEvent, type HttpEventName } from './events.ts';

@@ -125,7 +125,6 @@ async function crash(request: FastifyRequest, effects: EffectCount): Promise<nev
   throw new Problem(
     'outcome-unknown',
     'the process that took the order died before it could say how it went',
-    { members: { retry: 'same_key', happened: 'unknown' } },
   );
 }
 

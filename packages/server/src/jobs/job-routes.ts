@@ -17,7 +17,6 @@ import {
   type RefusedWhy,
   submissionOf,
 } from 'onceward/jobs';
-import { maskKey } from 'onceward/keys';
 import { z } from 'zod';
 import { problem } from '../api/fields.ts';
 import type { LocalAccess } from '../api/local-access.ts';
@@ -264,10 +263,9 @@ function hintsOf(name: ProblemName) {
 /** Only what is not known yet is refused for want of room, so nothing has happened. */
 function sendOverQuota(reply: FastifyReply, key: string, answer: RefusedSubmission): FastifyReply {
   const { detail = REFUSALS.over_quota[1], retryAfterMs = 1_000 } = answer;
-  const members = { key_hint: maskKey(key), ...hintsOf('over-quota') };
   const retryAfterSeconds = Math.ceil(retryAfterMs / 1_000);
   reply.header('idempotency-replayed', 'false');
-  return sendProblem(reply, new Problem('over-quota', detail, { members, retryAfterSeconds }));
+  return sendProblem(reply, new Problem('over-quota', detail, { key, retryAfterSeconds }));
 }
 
 const REFUSALS = {
