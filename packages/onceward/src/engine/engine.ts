@@ -43,7 +43,7 @@ import {
   resolveDoubt,
   type Verdict,
 } from './resolve.ts';
-import { Sweeper, type SweepOptions, type SweepResult, sweep } from './sweep.ts';
+import { bounded, Sweeper, type SweepOptions, type SweepResult, sweep } from './sweep.ts';
 import { TimerLines } from './timer-lines.ts';
 import { executeInTransaction, type Transact, type TransactionEffect } from './transaction.ts';
 import { type EpochMs, MINUTE, SECOND } from './units.ts';
@@ -186,7 +186,7 @@ export class Engine {
   }
 
   async *list(query: ListQuery): AsyncIterable<RecordView> {
-    for await (const found of this.#parts.store.scan(query)) {
+    for await (const found of bounded(this.#parts, this.#parts.store.scan(query), 'read')) {
       yield this.#view(found.id, found.revision, found.bytes);
     }
   }

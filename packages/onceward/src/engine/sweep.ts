@@ -145,15 +145,16 @@ async function countStale(parts: EngineParts): Promise<number> {
   return stale;
 }
 
-/** A store that falls silent in the midst of a scan must not silence the sweeper for good. */
-async function* bounded(
+/** A store that falls silent in the midst of a scan must not silence whoever scans for good. */
+export async function* bounded(
   parts: EngineParts,
   scan: AsyncIterable<ScannedRecord>,
+  phase: 'sweep' | 'read' = 'sweep',
 ): AsyncIterable<ScannedRecord> {
   const records = scan[Symbol.asyncIterator]();
   try {
     for (;;) {
-      const next = await callStore(parts, 'sweep', BOUND, () => records.next());
+      const next = await callStore(parts, phase, BOUND, () => records.next());
       if (next.done === true) return;
       yield next.value;
     }
