@@ -37,6 +37,13 @@ export interface TransactionView {
   readonly blockHeight: number;
 }
 
+export interface ProvenTransaction {
+  readonly block: Block;
+  /** The text that the proof is about. */
+  readonly transaction: string;
+  readonly proof: TransactionProof;
+}
+
 /** What `GET /idempotency/{key}` shows. */
 export interface IdempotencyView {
   readonly key: string;
@@ -91,7 +98,7 @@ export class History {
   }
 
   /** The transaction's text with the header of its block and the proof that it is in it. */
-  proof(id: string): { block: Block; transaction: string; proof: TransactionProof } | undefined {
+  proof(id: string): ProvenTransaction | undefined {
     const location = locate(id);
     const block = location && this.#book.block(location.height);
     const transaction = block?.texts[location?.position ?? -1];

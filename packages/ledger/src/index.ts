@@ -41,6 +41,7 @@ export type {
   AccountEntry,
   AccountPage,
   IdempotencyView,
+  ProvenTransaction,
   StoredTransaction,
   TransactionView,
 } from './history.ts';
@@ -78,6 +79,7 @@ export {
   REFUSALS,
   type Refusal,
   type RefusalCode,
+  type WriteProof,
 } from './refusal.ts';
 export type { Actor } from './rules/actor.ts';
 export type {

@@ -6,6 +6,7 @@ import { callerOf } from '../caller.ts';
 import * as documents from './documents.ts';
 import { sendRefusal } from './envelope.ts';
 import { keyOf } from './key-of.ts';
+import { NO_ACCOUNT } from './proof-routes.ts';
 import { showAccountEntry } from './views.ts';
 
 const tags = ['ledger'];
@@ -84,11 +85,6 @@ export function accountRoutes(api: Api, ledger: Ledger, credentials: CredentialS
   );
 }
 
-const NO_ACCOUNT: Refusal = {
-  ok: false,
-  code: 'ACCOUNT_NOT_FOUND',
-  message: 'There is no such account.',
-};
 const BAD_LIMIT: Refusal = {
   ok: false,
   code: 'INVALID_FIELD',

@@ -5,6 +5,7 @@ import type { Program } from '../../compose.ts';
 import { accountRoutes } from './account-routes.ts';
 import { refuseInEnvelopes } from './envelope.ts';
 import { DoubledMember, parseExactJson } from './exact-json.ts';
+import { proofRoutes } from './proof-routes.ts';
 import { soundnessRoutes } from './soundness-routes.ts';
 import { transactionRoutes } from './transaction-routes.ts';
 
@@ -17,6 +18,7 @@ export async function serveRest(app: Api, program: Program, ledger: Ledger): Pro
     api.setValidatorCompiler(() => () => true);
     transactionRoutes(api, ledger, program.credentials);
     accountRoutes(api, ledger, program.credentials);
+    proofRoutes(api, ledger, program.credentials);
     soundnessRoutes(api, ledger, program.credentials);
   });
 }

@@ -7,6 +7,7 @@ import { callerOf } from '../caller.ts';
 import * as documents from './documents.ts';
 import { sendRefusal, sendText } from './envelope.ts';
 import { keyOf } from './key-of.ts';
+import { NO_TRANSACTION } from './proof-routes.ts';
 import { idempotencyText, showCommitted, showTransaction } from './views.ts';
 
 const tags = ['ledger'];
@@ -91,11 +92,6 @@ function committedText(result: CommittedTransaction): string {
   return JSON.stringify(showCommitted(result));
 }
 
-const NO_TRANSACTION: Refusal = {
-  ok: false,
-  code: 'TRANSACTION_NOT_FOUND',
-  message: 'There is no such transaction.',
-};
 const NO_KEY: Refusal = {
   ok: false,
   code: 'IDEMPOTENCY_KEY_NOT_FOUND',
