@@ -51,7 +51,7 @@ export async function approach(
       continue;
     }
     if (found !== null && 'execution' in found) return found;
-    const decision = decide(found, operation, operation.policy, parts.time());
+    const decision = decide(found, operation, operation.policy, parts.clock.time());
     next = followOn(parts, operation, decision, visit);
   }
 }
@@ -183,7 +183,7 @@ export function prepareClaim(
   operation: Operation,
   { expected, attempt, steps }: ClaimDecision,
 ): Claiming {
-  const record = claimRecord(operation, parts.nextOwner(), attempt, steps, parts.world.now());
+  const record = claimRecord(operation, parts.nextOwner(), attempt, steps, parts.clock.now());
   const claimedAt = parts.world.elapsed();
   const next = prepare(operation.id, record);
   parts.world.crashPoint?.('before-claim');
@@ -284,7 +284,7 @@ async function recordDoubt(
   decision: Extract<Decision, { kind: 'doubt' }>,
 ): Promise<Current | null> {
   const { id, policy } = operation;
-  const now = parts.world.now();
+  const now = parts.clock.now();
   const record = doubtRecord(
     decision.record,
     fenceOf(decision.record, decision.revision),
@@ -307,14 +307,14 @@ export async function read(parts: EngineParts, operation: Operation): Promise<Cu
 }
 
 /** Nothing is known of the record. Refuse, or run unprotected where the route chose that. */
-async function storeFailed(
+export async function storeFailed(
   parts: EngineParts,
   operation: Operation,
   effect: Effect,
   error: unknown,
 ): Promise<Ended> {
   if (!isStoreError(error)) throw error;
-  const isTooOld = mayBeForgotten(operation.firstSentAt, operation.policy, parts.time());
+  const isTooOld = mayBeForgotten(operation.firstSentAt, operation.policy, parts.clock.time());
   if (isTooOld || operation.policy.onStoreDown === 'refuse') {
     const details = { ...RETRY_SOON, cause: error };
     return bare(refuse(parts, operation.id, 'store_unavailable', details));

@@ -4,7 +4,7 @@ import { OncewardError } from './errors.ts';
 import { checkOutcome, checkText, LIMITS } from './input.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Attempt, Effect, Execution, Operation, Refusal, Settlement } from './operation.ts';
-import { type EngineParts, settlingNow } from './parts.ts';
+import type { EngineParts } from './parts.ts';
 import { onLapseOf } from './policy.ts';
 import {
   type KeptOutcome,
@@ -164,7 +164,7 @@ function prepareSettling(
   kept: KeptOutcome,
 ): Settling {
   const keepMs = keepMsOf(operation.policy, settlement.as);
-  const now = settlingNow(parts);
+  const now = parts.clock.settlingNow();
   const record = settleRecord(claim.record, claim.fence, settlement.as, kept, keepMs, now);
   parts.world.crashPoint?.('before-settle');
   return { settlement, outcome, record };
@@ -244,7 +244,7 @@ function settleLater(parts: EngineParts, claim: Claim, record: SettledRecord): v
   const keepMs = record.keepUntil - record.settledAt;
   parts.observe({ type: 'unrecorded', id });
   const taken = parts.late.add(async () => {
-    const settledAt = settlingNow(parts);
+    const settledAt = parts.clock.settlingNow();
     const late = { ...record, settledAt, keepUntil: settledAt + keepMs };
     if ((await claim.settle(late)) === 'written') {
       parts.observe({ type: 'settled', id, state: record.state, attempt });

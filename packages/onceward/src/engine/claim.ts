@@ -152,7 +152,7 @@ export class Claim {
     this.end();
     return this.#enqueue(() =>
       this.#write('doubt', (held) =>
-        doubtRecord(held, this.fence, reason, this.#parts.world.now()),
+        doubtRecord(held, this.fence, reason, this.#parts.clock.now()),
       ),
     );
   }
@@ -173,7 +173,7 @@ export class Claim {
   }
 
   #renewed(held: PendingRecord, steps: readonly Step[]): PendingRecord {
-    return renewRecord(held, this.fence, steps, this.#policy, this.#parts.world.now());
+    return renewRecord(held, this.fence, steps, this.#policy, this.#parts.clock.now());
   }
 
   #enqueue<T>(work: () => Promise<T>): Promise<T> {

@@ -4,7 +4,7 @@ import { type Current, type Decision, decide, type Time } from './decide.ts';
 import type { OperationRecord, PendingRecord } from './record.ts';
 
 const NOW = 1_000_000;
-const time: Time = { wall: NOW, steady: NOW };
+const time: Time = { leases: NOW, retention: NOW, latest: NOW };
 const rules = { waitMs: 1, keepCommittedMs: 500_000 };
 const base = {
   fingerprint: 'f',
@@ -115,9 +115,9 @@ describe('decide', () => {
     });
   }
 
-  it('[E2] does not forget an answer because the wall clock jumped ahead', () => {
+  it('[E2] does not forget an answer because leases go by a clock that is ahead', () => {
     const current = at(settled('committed', NOW + 1_000));
-    const jumped = { wall: NOW + 1_000_000, steady: NOW };
+    const jumped = { leases: NOW + 1_000_000, retention: NOW, latest: NOW + 1_000_000 };
     expect(decide(current, { fingerprint: 'f' }, { ...rules, waitMs: 0 }, jumped).kind).toBe(
       'replay',
     );
@@ -132,19 +132,20 @@ describe('decide', () => {
         fc.constantFrom('f', 'g'),
         clock,
         clock,
-        (current, print, wall, steady) => {
-          const decision = decide(current, { fingerprint: print }, rules, { wall, steady });
+        (current, print, leases, other) => {
+          const retention = Math.min(leases, other);
+          const latest = Math.max(leases, other);
+          const time = { leases, retention, latest };
+          const decision = decide(current, { fingerprint: print }, rules, time);
           if (decision.kind !== 'claim' || current === null) return;
           const record = current.record;
           expect(record).not.toBeNull();
           expect(record!.state).not.toBe('in_doubt');
           if (record!.state === 'pending') {
-            expect(record!.leaseUntil <= wall || current.orphaned).toBe(true);
+            expect(record!.leaseUntil <= leases || current.orphaned).toBe(true);
             expect(record!.onLapse === 'take_over' || record!.leaseUntil === 0).toBe(true);
           } else {
-            expect((record as { keepUntil: number }).keepUntil).toBeLessThanOrEqual(
-              Math.min(wall, steady),
-            );
+            expect((record as { keepUntil: number }).keepUntil).toBeLessThanOrEqual(retention);
           }
         },
       ),

@@ -27,13 +27,14 @@ export interface Arrival {
 
 export type Rules = Pick<Policy, 'waitMs' | 'keepCommittedMs' | 'keepLapsedMs'>;
 
-/**
- * Two clocks, because a wall clock that jumps ahead must not make us forget answers: leases go by `wall`,
- * retention by the earlier of the two.
- */
+/** What time it is depends on what for: see `EngineClock`. */
 export interface Time {
-  readonly wall: EpochMs;
-  readonly steady: EpochMs;
+  /** A lease that ends by then has lapsed. */
+  readonly leases: EpochMs;
+  /** What is kept until then may be forgotten: no clock is behind this. */
+  readonly retention: EpochMs;
+  /** No clock is ahead of this. */
+  readonly latest: EpochMs;
 }
 
 export type Decision =
@@ -100,7 +101,7 @@ function decidePending(
   time: Time,
 ): Decision {
   const { revision } = current;
-  if (hasLapsed(record, current.orphaned, time.wall)) {
+  if (hasLapsed(record, current.orphaned, time.leases)) {
     return isReleased(record) || record.onLapse === 'take_over'
       ? { kind: 'claim', expected: revision, attempt: record.attempt + 1, steps: record.steps }
       : { kind: 'doubt', revision, record };
@@ -111,7 +112,7 @@ function decidePending(
 
 /** Retention has ended: the record is as good as absent, though a sweeper has not yet been by. */
 export function isForgettable(record: OperationRecord, time: Time): boolean {
-  const now = Math.min(time.wall, time.steady);
+  const now = time.retention;
   switch (record.state) {
     case 'in_doubt':
       return false;
@@ -132,6 +133,6 @@ export function isReleased(record: PendingRecord): boolean {
   return record.leaseUntil === 0;
 }
 
-export function hasLapsed(record: PendingRecord, orphaned: boolean, wall: EpochMs): boolean {
-  return orphaned || record.leaseUntil <= wall;
+export function hasLapsed(record: PendingRecord, orphaned: boolean, now: EpochMs): boolean {
+  return orphaned || record.leaseUntil <= now;
 }

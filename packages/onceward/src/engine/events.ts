@@ -38,6 +38,8 @@ export type EngineEvent =
       readonly phase: StorePhase;
       readonly error: unknown;
     }
+  /** This process's wall clock against the store's. 0 ends a disagreement that was told before. */
+  | { readonly type: 'clock_skew'; readonly aheadMs: number }
   | { readonly type: 'swept'; readonly forgotten: number; readonly stale: number };
 
 export type StorePhase = 'claim' | 'read' | 'renew' | 'settle' | 'release' | 'doubt' | 'sweep';

@@ -17,8 +17,8 @@ export function mayBeForgotten(
   time: Time,
 ): boolean {
   if (firstSentAt === undefined) return false;
-  // The later of the two clocks: whichever is wrong, what may be too old does not run.
-  const now = Math.max(time.wall, time.steady);
+  // Whichever clock is wrong, what may be too old does not run.
+  const now = time.latest;
   const { keepCommittedMs, keepLapsedMs = keepCommittedMs } = windows;
   // Not the window of rejections: whoever makes that shorter wants them judged anew.
   const keptMs = Math.min(keepCommittedMs, keepLapsedMs);

@@ -1,7 +1,7 @@
 import { plainOutcome } from './answer.ts';
 import { checkId } from './input.ts';
 import type { PlacedRecord } from './operation.ts';
-import { callStore, type EngineParts, prepare, settlingNow, understand } from './parts.ts';
+import { callStore, type EngineParts, prepare, understand } from './parts.ts';
 import { type EffectKind, onLapseOf, type Policy } from './policy.ts';
 import type { OperationId, OperationRecord, Outcome, Step } from './record.ts';
 import type { RecordStore } from './record-store.ts';
@@ -38,12 +38,13 @@ export type Placed = PlacedRecord | null;
  * Writes a record that nobody has claimed. It looks like one whose attempt gave back its claim after some steps, and
  * is taken up in the same way. A lost reply is settled by placing again: the id is the work's own.
  */
-export function placeWork(
+export async function placeWork(
   parts: EngineParts,
   store: RecordStore,
   work: Work | DoneWork,
   policy: Pick<Policy, 'storeTimeoutMs'>,
 ): Promise<Placed> {
+  await parts.clock.ready();
   return 'opens' in work && work.opens !== undefined
     ? placeBoth(parts, store, work, work.opens, policy)
     : placeOne(parts, store, work, policy);
@@ -91,7 +92,7 @@ async function placeBoth(
 }
 
 function waiting(parts: EngineParts, work: Work): OperationRecord {
-  const now = parts.world.now();
+  const now = parts.clock.now();
   return {
     state: 'pending',
     fingerprint: work.fingerprint,
@@ -107,7 +108,7 @@ function waiting(parts: EngineParts, work: Work): OperationRecord {
 }
 
 function done(parts: EngineParts, work: DoneWork): OperationRecord {
-  const now = settlingNow(parts);
+  const now = parts.clock.settlingNow();
   return {
     state: 'committed',
     fingerprint: work.fingerprint,

@@ -79,7 +79,10 @@ export class StraightRun implements SwapWaiter {
    */
   #begin(): void {
     const { id, policy, placed, firstSentAt } = this.#operation;
-    if (mayBeForgotten(firstSentAt, policy, this.#parts.time())) {
+    if (
+      firstSentAt !== undefined &&
+      mayBeForgotten(firstSentAt, policy, this.#parts.clock.time())
+    ) {
       this.#goOn(read(this.#parts, this.#operation));
       return;
     }

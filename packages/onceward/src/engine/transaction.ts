@@ -5,15 +5,7 @@ import { mayBeForgotten } from './first-sent.ts';
 import { checkOutcome } from './input.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Attempt, Execution, Operation, Settlement } from './operation.ts';
-import {
-  callStore,
-  type EngineParts,
-  prepare,
-  retentionNow,
-  settlingNow,
-  swapRecord,
-  understand,
-} from './parts.ts';
+import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
 import type { PendingRecord, Revision, SettledRecord } from './record.ts';
 import type { RecordStore, TransactionalStore } from './record-store.ts';
 import { Rounds } from './rounds.ts';
@@ -37,21 +29,25 @@ export async function executeInTransaction<Tx>(
   effect: TransactionEffect<Tx>,
 ): Promise<Execution> {
   const { id } = operation;
-  const known = parts.near.find(id, operation.fingerprint, retentionNow(parts));
+  const known = parts.near.find(id, operation.fingerprint, parts.clock.retentionNow());
   if (known === 'mismatch') return refuse(parts, id, 'mismatch');
   if (known instanceof NearAnswer) return replay(parts, id, known, true);
   const owner = parts.nextOwner();
+  const stop = new AbortController();
   let hasBegun = false;
   let done: Done | null = null;
   try {
+    await parts.clock.ready();
     await transact(async (tx) => {
-      done = await runWithin(parts, store.within(tx), operation, owner, (attempt) => {
+      const { signal } = stop;
+      done = await runWithin(parts, store.within(tx), operation, owner, signal, (attempt) => {
         hasBegun = true;
         parts.observe({ type: 'claimed', id, attempt: attempt.number });
         return effect(attempt, tx);
       });
     });
   } catch (error) {
+    stop.abort(error);
     if (isRolledBack(error)) {
       if (hasBegun) parts.observe({ type: 'released', id });
       return refuse(parts, id, 'rolled_back', { cause: error });
@@ -101,7 +97,7 @@ async function concludeRollback(
   const current = understand(parts, id, stored);
   if (current?.record?.state === 'pending' && current.record.owner === owner) {
     const { record, revision } = current;
-    const doubt = doubtRecord(record, revision, 'outcome_unknown', parts.world.now());
+    const doubt = doubtRecord(record, revision, 'outcome_unknown', parts.clock.now());
     await swapRecord(parts, 'settle', policy, id, revision, prepare(id, doubt)).catch(() => null);
     parts.observe({ type: 'in_doubt', id, reason: 'outcome_unknown' });
     return refuse(parts, id, 'in_doubt', { cause: endedEarly(error) });
@@ -140,16 +136,19 @@ async function runWithin(
   store: RecordStore,
   operation: Operation,
   owner: string,
+  signal: AbortSignal,
   effect: (attempt: Attempt) => Promise<Settlement>,
 ): Promise<Done> {
   const { id, policy } = operation;
-  const { record, revision } = await claimWithin(parts, store, operation, owner);
+  if (operation.signal?.aborted) throw new RolledBack(refuse(parts, id, 'deadline'));
+  const claiming = claimWithin(parts, store, operation, owner);
+  const { record, revision } = await unlessAborted(parts, operation, claiming);
   if (operation.signal?.aborted) throw new RolledBack(refuse(parts, id, 'deadline'));
   const settlement = await effect({
     id,
     number: record.attempt,
     fence: revision,
-    signal: new AbortController().signal,
+    signal,
     downstreamKey: parts.downstreamKey(id),
     step: (_name, work) => work(),
   });
@@ -168,7 +167,7 @@ async function runWithin(
   checkOutcome(settlement.outcome, policy.maxOutcomeBytes);
   const kept = await packOutcome(parts, settlement.outcome, policy.packAboveBytes);
   const keepMs = keepMsOf(policy, settlement.as);
-  const now = settlingNow(parts);
+  const now = parts.clock.settlingNow();
   const settled = settleRecord(record, revision, settlement.as, kept, keepMs, now);
   parts.world.crashPoint?.('before-settle');
   const result = await callStore(parts, 'settle', policy, () =>
@@ -179,19 +178,39 @@ async function runWithin(
   return { record: settled, settlement, fence: revision };
 }
 
+interface Claimed {
+  readonly record: PendingRecord;
+  readonly revision: Revision;
+}
+
+/** A claim may wait long, for another transaction or for a connection that leads nowhere. */
+function unlessAborted(
+  parts: EngineParts,
+  { id, signal }: Operation,
+  claiming: Promise<Claimed>,
+): Promise<Claimed> {
+  if (signal === undefined) return claiming;
+  return new Promise((resolve, reject) => {
+    const leave = () => reject(new RolledBack(refuse(parts, id, 'deadline')));
+    signal.addEventListener('abort', leave, { once: true });
+    claiming.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave));
+  });
+}
+
 async function claimWithin(
   parts: EngineParts,
   store: RecordStore,
   operation: Operation,
   owner: string,
-): Promise<{ record: PendingRecord; revision: Revision }> {
+): Promise<Claimed> {
   const { id, policy } = operation;
   const rounds = new Rounds(parts.world);
-  const isTooOld = mayBeForgotten(operation.firstSentAt, policy, parts.time());
+  const time = parts.clock.time();
+  const isTooOld = mayBeForgotten(operation.firstSentAt, policy, time);
   const first = isTooOld ? understand(parts, id, await store.read(id)) : null;
-  let decision = decide(first, operation, policy, parts.time());
+  let decision = decide(first, operation, policy, time);
   for (; decision.kind === 'claim'; await rounds.next()) {
-    const now = parts.world.now();
+    const now = parts.clock.now();
     const record = claimRecord(operation, owner, decision.attempt, [], now);
     const { expected } = decision;
     parts.world.crashPoint?.('before-claim');
@@ -199,7 +218,7 @@ async function claimWithin(
     const result = await store.swap(id, expected, prepare(id, record));
     if (result.won) return { record, revision: result.revision };
     const current = understand(parts, id, result.current);
-    decision = decide(current, operation, policy, parts.time());
+    decision = decide(current, operation, policy, parts.clock.time());
   }
   if (decision.kind === 'replay') {
     const answer = await answerOf(parts, decision.record);

@@ -96,7 +96,7 @@ function rebuild(
 }
 
 /** The type of a body excludes views on shared memory, which none of these are. */
-function asBody(bytes: Uint8Array): BodyInit {
+function asBody(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return bytes as Uint8Array<ArrayBuffer>;
 }
 

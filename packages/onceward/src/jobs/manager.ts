@@ -384,7 +384,7 @@ export class JobManager implements JobsPort {
   }
 
   #view(view: Parameters<typeof viewJob>[0]): JobView | null {
-    return viewJob(view, this.#world.now(), this.#engine.store.traits.firstRevisionOfLife);
+    return viewJob(view, this.#engine.now(), this.#engine.store.traits.firstRevisionOfLife);
   }
 
   /** A job that was handed over is what its queue says it is. */

@@ -135,7 +135,7 @@ export class Problem extends Error {
   }
 
   /** For envelopes, whose codes are in capitals. */
-  toEnvelope() {
+  toEnvelope(): Pick<RefusalKind, 'code' | 'retry' | 'happened'> & { readonly message: string } {
     const { code, retry } = KINDS[this.kind];
     return { code, message: this.message, retry, happened: this.#happened };
   }

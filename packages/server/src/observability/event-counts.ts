@@ -123,6 +123,10 @@ function countFaults(make: Instruments) {
   );
   const dropped = make.counter('late_settle_dropped_total', 'Outcomes that were never written.');
   const unreadable = make.counter('unreadable_total', 'Readings of records that made no sense.');
+  const clock = make.gauge(
+    'clock_ahead_seconds',
+    'This clock against the one of the store, if they disagree.',
+  );
   return {
     store_error: ({ phase }) => errors.inc({ phase }),
     fence_lost: () => fenceLost.inc(),
@@ -130,5 +134,6 @@ function countFaults(make: Instruments) {
     unrecorded: () => unrecorded.inc(),
     late_settle_dropped: () => dropped.inc(),
     unreadable: () => unreadable.inc(),
+    clock_skew: ({ aheadMs }) => clock.set(aheadMs / 1_000),
   } satisfies Partial<Counts>;
 }

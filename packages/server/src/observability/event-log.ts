@@ -24,6 +24,7 @@ const LINES = {
   late_settle_dropped: ['error', 'idempotency_settle_dropped'],
   unreadable: ['error', 'idempotency_unreadable'],
   store_error: ['error', 'idempotency_store_error'],
+  clock_skew: ['warn', 'idempotency_clock_skew'],
   swept: ['debug', 'idempotency_swept'],
 } as const satisfies Record<EngineEvent['type'], readonly [Level, string]>;
 
