@@ -123,7 +123,7 @@ const LEDGER_ROOMS: readonly Room[] = [
   {
     room: '',
     values: ['rules/', 'state/', 'home/', 'log/', 'blocks/', 'pipeline/'],
-    packages: /^(node:(crypto|path)|onceward)$/,
+    packages: /^(node:(crypto|path)|onceward(\/refusals)?)$/,
   },
 ];
 

@@ -1,7 +1,8 @@
-import { adviceOf, happenedOf, REFUSALS, type Refusal } from '@onceward/ledger';
+import { REFUSALS, type Refusal, retryOf } from '@onceward/ledger';
 import type { FastifyReply } from 'fastify';
 import { StoreError } from 'onceward';
 import type { Logger } from 'pino';
+import type { Problem } from '../../api/problem.ts';
 import { toProblem } from '../../api/refusals.ts';
 import type { Api } from '../../api/zod-schemas.ts';
 
@@ -18,13 +19,13 @@ interface ErrorBody {
 /** An expected no of the ledger, in the envelope that its callers know. */
 export function sendRefusal(reply: FastifyReply, refusal: Refusal): FastifyReply {
   const { code, message, layer } = refusal;
-  const { status } = REFUSALS[code];
+  const { status, happened } = REFUSALS[code];
   if (status === 503) reply.header('retry-after', 1);
   const error = {
     code,
     message,
-    retry: adviceOf(refusal),
-    happened: happenedOf(refusal),
+    retry: retryOf(refusal),
+    happened,
     ...(layer === undefined ? {} : { layer }),
   };
   return sendError(reply, status, error);
@@ -41,7 +42,7 @@ export function refuseInEnvelopes(api: Api, log: Logger): void {
     if (error instanceof StoreError) {
       log.error({ err: error, route: request.routeOptions.url }, 'ledger_failed');
       reply.header('retry-after', 1);
-      return sendError(reply, 503, { code: 'LEDGER_UNAVAILABLE', message: whatIsKnown(error) });
+      return sendError(reply, 503, unavailable(error));
     }
     const problem = toProblem(error);
     if (problem.status >= 500) log.error({ err: error, route: request.routeOptions.url }, 'failed');
@@ -51,6 +52,7 @@ export function refuseInEnvelopes(api: Api, log: Logger): void {
     return sendError(reply, problem.status, {
       code: problem.envelopeCode,
       message: problem.message,
+      ...meaningOf(problem),
     });
   });
 }
@@ -59,10 +61,24 @@ function sendError(reply: FastifyReply, status: number, error: ErrorBody): Fasti
   return sendText(reply.header('cache-control', 'no-store'), status, JSON.stringify({ error }));
 }
 
-function whatIsKnown({ applied }: StoreError): string {
-  if (applied === 'no') return 'The ledger cannot write now. Nothing happened; try again later.';
-  return (
+function unavailable({ applied }: StoreError): ErrorBody {
+  const code = 'LEDGER_UNAVAILABLE';
+  const { retry, happened } = REFUSALS[code];
+  if (applied === 'no') {
+    const message = 'The ledger cannot write now. Nothing happened; try again later.';
+    return { code, message, retry, happened: 'no' };
+  }
+  const message =
     'The ledger stopped while it wrote. Whether this happened is known when it is back: ' +
-    'GET /idempotency/{key} and GET /recovery tell.'
-  );
+    'GET /idempotency/{key} and GET /recovery tell.';
+  return { code, message, retry, happened };
 }
+
+/** What was refused before the ledger heard of it has not happened. */
+function meaningOf({ status }: Problem): Pick<ErrorBody, 'retry' | 'happened'> {
+  if (status >= 500) return { retry: 'same_key', happened: 'unknown' };
+  return { retry: CAN_BE_MENDED.has(status) ? 'same_key' : 'never', happened: 'no' };
+}
+
+/** Another credential, or another moment. */
+const CAN_BE_MENDED = new Set([401, 408, 429]);
