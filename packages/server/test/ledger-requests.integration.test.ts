@@ -259,7 +259,7 @@ describe('[E16] what the ledger refuses over HTTP', () => {
     ['no credential', body, { 'x-api-key': '', 'x-api-secret': '' }, 401, 'same_key'],
     ['JSON that breaks off', '{', {}, 400, 'never'],
     ['no key', body, { 'idempotency-key': '' }, 400, 'never'],
-    ['a body over its limit', `{"a":"${'x'.repeat(1_100_000)}"}`, {}, 413, 'never'],
+    ['a body over its limit', `{"a":"${'x'.repeat(1_100_000)}"}`, {}, 413, 'new_key'],
     ['an unknown account', body.replace('acct_1', 'acct_999'), {}, 404, 'never'],
   ])('says that nothing happened: %s', async (_, sent, more, status, retry) => {
     const headers = { ...ADMIN, 'idempotency-key': randomUUID(), ...more };

@@ -2,7 +2,6 @@ import { REFUSALS, type Refusal, retryOf } from '@onceward/ledger';
 import type { FastifyReply } from 'fastify';
 import { StoreError } from 'onceward';
 import type { Logger } from 'pino';
-import type { Problem } from '../../api/problem.ts';
 import { toProblem } from '../../api/refusals.ts';
 import type { Api } from '../../api/zod-schemas.ts';
 
@@ -11,8 +10,8 @@ const JSON_TYPE = 'application/json; charset=utf-8';
 interface ErrorBody {
   readonly code: string;
   readonly message: string;
-  readonly retry?: string;
-  readonly happened?: string;
+  readonly retry: string;
+  readonly happened: string;
   readonly layer?: string;
 }
 
@@ -49,11 +48,7 @@ export function refuseInEnvelopes(api: Api, log: Logger): void {
     if (problem.retryAfterSeconds !== undefined) {
       reply.header('retry-after', problem.retryAfterSeconds);
     }
-    return sendError(reply, problem.status, {
-      code: problem.envelopeCode,
-      message: problem.message,
-      ...meaningOf(problem),
-    });
+    return sendError(reply, problem.status, problem.toEnvelope());
   });
 }
 
@@ -73,12 +68,3 @@ function unavailable({ applied }: StoreError): ErrorBody {
     'GET /idempotency/{key} and GET /recovery tell.';
   return { code, message, retry, happened };
 }
-
-/** What was refused before the ledger heard of it has not happened. */
-function meaningOf({ status }: Problem): Pick<ErrorBody, 'retry' | 'happened'> {
-  if (status >= 500) return { retry: 'same_key', happened: 'unknown' };
-  return { retry: CAN_BE_MENDED.has(status) ? 'same_key' : 'never', happened: 'no' };
-}
-
-/** Another credential, or another moment. */
-const CAN_BE_MENDED = new Set([401, 408, 429]);
