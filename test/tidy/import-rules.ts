@@ -173,7 +173,7 @@ const LEDGER_ROOMS: readonly Room[] = [
     holds: 'blocks, headers, proofs',
     values: ['blocks/', 'state/merkle-list.ts', 'rules/transaction-id.ts'],
     types: ['state/'],
-    packages: NONE,
+    packages: /^onceward$/,
   },
   {
     room: 'pipeline/',

@@ -56,9 +56,12 @@ function sendError(reply: FastifyReply, status: number, error: ErrorBody): Fasti
   return sendText(reply.header('cache-control', 'no-store'), status, JSON.stringify({ error }));
 }
 
-function unavailable({ applied }: StoreError): ErrorBody {
+function unavailable({ code: cause, applied, message: why }: StoreError): ErrorBody {
   const code = 'LEDGER_UNAVAILABLE';
   const { retry, happened } = REFUSALS[code];
+  if (cause === 'ONCE_RECORD_UNREADABLE') {
+    return { code, message: why, retry: 'never', happened: applied === 'no' ? 'no' : happened };
+  }
   if (applied === 'no') {
     const message = 'The ledger cannot write now. Nothing happened; try again later.';
     return { code, message, retry, happened: 'no' };
