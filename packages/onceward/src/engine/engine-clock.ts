@@ -140,6 +140,7 @@ export class EngineClock {
     }
     const elapsed = this.#world.elapsed();
     if (read === null) this.isUnknown = false;
+    else if (!Number.isFinite(read)) return;
     else if (elapsed - began <= SLOWEST_ANSWER_MS) this.#adopt(read, began, elapsed);
   }
 
