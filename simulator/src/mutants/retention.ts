@@ -69,7 +69,7 @@ export const RETENTION: readonly Mutant[] = [
     edits: [
       inEngine(
         'sweep.ts',
-        "await callStore(parts, phase, BOUND, () => records.next())",
+        'await callStore(parts, phase, BOUND, () => records.next())',
         'await records.next()',
       ),
     ],
