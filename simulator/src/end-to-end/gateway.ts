@@ -100,10 +100,10 @@ export class GatewayProcess {
       keyLines: nodeKeyLines(message),
     });
     if (admission === null) throw new Error('a request without a key');
-    if (admission.refusal !== null) return sendWhole(out, admission.refusal, false);
+    if (admission.refusal !== null) return sendWhole(out, admission.refusal);
     const { plan, tokens } = this.#around;
     if (tokens.userOf(request.headers.authorization ?? '') === null) {
-      return sendWhole(out, this.#unauthorized(admission.key), false);
+      return sendWhole(out, this.#unauthorized(admission.key));
     }
     const body = Buffer.from(request.body);
     const exchange = new GatewayExchange(this.#parts, {

@@ -121,6 +121,7 @@ function chargeJob(life: Life, { plan, time, dice, charges }: JobSurroundings): 
 const REFUSALS = {
   in_progress: 'in-progress',
   mismatch: 'payload-mismatch',
+  expired: 'key-expired',
   in_doubt: 'outcome-unknown',
   over_quota: 'over-quota',
   unavailable: 'manager-unavailable',
