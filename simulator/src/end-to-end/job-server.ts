@@ -92,8 +92,11 @@ export class JobServer {
   receive(request: WireRequest, _caller: Caller, reply: Reply): void {
     this.#open.add(reply);
     const key = request.headers['idempotency-key'] ?? '';
+    const sent = request.headers['idempotency-first-sent'];
+    const firstSentAt = sent === undefined ? undefined : Date.parse(sent);
     const { type, payload } = JSON.parse(request.body) as { type: string; payload: unknown };
-    void this.#gate.submit(submissionOf({ tenant: TENANT, key, type, payload })).then((answer) => {
+    const submission = submissionOf({ tenant: TENANT, key, type, payload, firstSentAt });
+    void this.#gate.submit(submission).then((answer) => {
       if (!this.#life.alive) return;
       this.#open.delete(reply);
       reply(toWire(answer, key));
