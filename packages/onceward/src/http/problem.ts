@@ -13,6 +13,7 @@ const TITLES = {
   'body-not-canonical': 'The body cannot be compared',
   'body-too-large': 'The body is too large',
   'payload-mismatch': 'The key was used for another request',
+  'key-expired': 'The key was first sent longer ago than it is kept',
   'in-progress': 'The request is still being processed',
   'outcome-unknown': 'Whether the operation happened is not known',
   'response-not-retained': 'The request was executed, its response was not kept',

@@ -23,6 +23,7 @@ export const REFUSALS = {
   'body-not-canonical': refusal(400, 'BODY_NOT_CANONICAL', 'new_key', 'no'),
   'body-too-large': refusal(413, 'BODY_TOO_LARGE', 'new_key', 'no'),
   'payload-mismatch': refusal(422, 'IDEMPOTENCY_KEY_REUSED', 'new_key', 'no'),
+  'key-expired': refusal(412, 'KEY_EXPIRED', 'never', 'unknown'),
   'in-progress': refusal(409, 'CONCURRENT_REQUEST', 'same_key', 'unknown'),
   'outcome-unknown': refusal(409, 'OUTCOME_UNKNOWN', 'same_key', 'unknown'),
   'response-not-retained': refusal(409, 'RESPONSE_NOT_RETAINED', 'never', 'yes'),
