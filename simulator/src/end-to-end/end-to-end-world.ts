@@ -241,7 +241,7 @@ export class EndToEndWorld {
     for (const { outbox } of this.#device.tabs) {
       if (outbox.status.getSnapshot().paused !== 'auth') continue;
       this.#tokens.signIn(this.#tokens.user);
-      outbox.resume();
+      outbox.resume().catch(() => {});
     }
   }
 
