@@ -11,8 +11,8 @@
  *
  * - A door authenticates and makes the `Caller`: `actor` for the record, `credential` (the public half) for the
  *   scope of idempotency keys. A request that brings an `actor` of its own is refused here.
- * - Every expected no is a `Refusal` with a code of `REFUSALS`, which has the HTTP status, the advice about
- *   retrying, and whether gRPC should answer with a status (`malformed`) or inside the response. A rejected promise
+ * - Every expected no is a `Refusal` with a code of `REFUSALS`, which has the HTTP status, what may be sent next, what
+ *   happened, and whether gRPC should answer with a status (`isMalformed`) or inside the response. A rejected promise
  *   is a `StoreError`: the ledger has stopped (503), and unless it says `applied: 'no'` the outcome is unknown.
  * - Transactions: `transact`, `createAccount`; `reads.account`; `history.accountEntries`, `.transaction`,
  *   `.idempotency`; `recovery`, `integrity`. Bodies are as on the wire; amounts may be bigints, strings of digits or
@@ -41,6 +41,7 @@ export type {
   AccountEntry,
   AccountPage,
   IdempotencyView,
+  ProvenTransaction,
   StoredTransaction,
   TransactionView,
 } from './history.ts';
@@ -55,7 +56,13 @@ export { LIMITS } from './limits.ts';
 export { EmbeddedLog, type EmbeddedLogOptions } from './log/embedded-log.ts';
 export type { AppendResult, LedgerLog, LogRecord } from './log/ledger-log.ts';
 export { type LedgerOptions, openLedger } from './open-ledger.ts';
-export type { BatchWriteInput, Caller, WriteInput } from './pipeline/admit.ts';
+export type {
+  BatchWriteInput,
+  Caller,
+  OrganizationInput,
+  VaultInput,
+  WriteInput,
+} from './pipeline/admit.ts';
 export type {
   AccountView,
   Entity,
@@ -65,13 +72,12 @@ export type {
   VerifiedEntity,
 } from './reads.ts';
 export {
-  type Advice,
-  adviceOf,
   type DuplicateLayer,
-  happenedOf,
   REFUSALS,
   type Refusal,
   type RefusalCode,
+  retryOf,
+  type WriteProof,
 } from './refusal.ts';
 export type { Actor } from './rules/actor.ts';
 export type {

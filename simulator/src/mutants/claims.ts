@@ -112,7 +112,7 @@ export const CLAIMS: readonly Mutant[] = [
     edits: [
       inEngine(
         'approach.ts',
-        'if (!isHeldBy(current, record.owner)) return isLast;',
+        'if (!isDoubted && !isHeldBy(current, record.owner)) return isLast;',
         "if (current?.record?.state !== 'pending') return isLast;",
       ),
     ],

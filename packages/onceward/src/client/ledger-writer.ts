@@ -1,12 +1,9 @@
+import { LEDGER_REFUSALS, type LedgerRefusalCode } from '../refusals/ledger-refusals.ts';
+import { toBase64 } from './base64.ts';
 import { ClientError } from './client-error.ts';
 import { type ClientWorld, mintKey, pause, realWorld } from './client-world.ts';
-import {
-  LedgerCallError,
-  type LedgerClient,
-  type LedgerStream,
-  toBase64,
-  type WriteAnswer,
-} from './ledger-client.ts';
+import { LedgerCallError } from './ledger-call-error.ts';
+import type { LedgerClient, LedgerStream, WriteAnswer } from './ledger-client.ts';
 import {
   BEYOND_KNOWING,
   isBeyondKnowing,
@@ -46,7 +43,13 @@ export type WriterResult =
       /** The ledger said that an earlier send of the same write is committed. */
       readonly wasRepeat: boolean;
     }
-  | { readonly ok: false; readonly code: string; readonly message: string };
+  | {
+      readonly ok: false;
+      readonly code: string;
+      readonly message: string;
+      /** `unknown`: it may have been committed. Only after `no` may it be written anew. */
+      readonly happened: 'no' | 'unknown';
+    };
 
 /** An operation as the ledger's JSON has it; bytes may be given as such. */
 export type LedgerOperation = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
@@ -293,7 +296,7 @@ export class LedgerWriter {
     }
     // It used up no sequence, so those behind it move up.
     this.#mustResync = this.#queue.length > 1;
-    await this.#finish(waiting, { ok: false, code, message });
+    await this.#finish(waiting, { ok: false, code, message, happened: happenedOf(code) });
   }
 
   async #stumble(waiting: Waiting, error: unknown, credential: number): Promise<void> {
@@ -304,7 +307,7 @@ export class LedgerWriter {
     if (error instanceof LedgerCallError && isFinal(error, waiting)) {
       this.#mustResync = true;
       const { status: code, message } = error;
-      return this.#finish(waiting, { ok: false, code, message });
+      return this.#finish(waiting, { ok: false, code, message, happened: happenedAfter(error) });
     }
     waiting.failures += 1;
     waiting.isInDoubt = true;
@@ -416,6 +419,18 @@ const SAYS_ENOUGH = ['invalid_argument', 'unproven'];
  */
 function isFinal(error: LedgerCallError, { isInDoubt }: Waiting): boolean {
   return !error.isTransient && (!isInDoubt || SAYS_ENOUGH.includes(error.status));
+}
+
+/** A word that is not in the table is that of a newer ledger: nobody here can tell. */
+function happenedOf(code: string): 'no' | 'unknown' {
+  return Object.hasOwn(LEDGER_REFUSALS, code)
+    ? LEDGER_REFUSALS[code as LedgerRefusalCode].happened
+    : 'unknown';
+}
+
+/** What the ledger turns away as a call, it has not done; what others say tells nothing. */
+function happenedAfter({ status }: LedgerCallError): 'no' | 'unknown' {
+  return status === 'unproven' || status.startsWith('http_') ? 'unknown' : 'no';
 }
 
 function closed(): ClientError {

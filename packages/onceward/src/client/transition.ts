@@ -176,7 +176,8 @@ export function revive(operation: FailedOperation, world: ClientWorld): WaitingO
   const fresh: WaitingOperation = { ...kept, ...FRESH, state: 'waiting', cause: null };
   switch (operation.outcome) {
     case 'unknown':
-      return fresh;
+      // It may have happened already, so no wish is granted before the server has said what became of it.
+      return { ...fresh, unsettledSince: world.now() };
     case 'stuck':
       return { ...fresh, cause: reason, steps: withNewUndoKey(operation, world) };
     default:

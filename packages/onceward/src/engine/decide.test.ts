@@ -4,7 +4,8 @@ import { type Current, type Decision, decide, type Time } from './decide.ts';
 import type { OperationRecord, PendingRecord } from './record.ts';
 
 const NOW = 1_000_000;
-const time: Time = { leases: NOW, retention: NOW };
+const time: Time = { leases: NOW, retention: NOW, latest: NOW };
+const rules = { waitMs: 1, keepCommittedMs: 500_000 };
 const base = {
   fingerprint: 'f',
   owner: 'o',
@@ -107,7 +108,7 @@ describe('decide', () => {
   for (const [what, current, same, other, noWait] of table) {
     it(`[E1][E2][E3][E4][E6] meets ${what}`, () => {
       const ask = (fingerprint: string, waitMs: number) =>
-        summary(decide(current, { fingerprint }, { waitMs }, time));
+        summary(decide(current, { fingerprint }, { ...rules, waitMs }, time));
       expect(ask('f', 1)).toBe(same);
       expect(ask('g', 1)).toBe(other);
       expect(ask('f', 0)).toBe(noWait ?? same);
@@ -116,8 +117,10 @@ describe('decide', () => {
 
   it('[E2] does not forget an answer because leases go by a clock that is ahead', () => {
     const current = at(settled('committed', NOW + 1_000));
-    const jumped = { leases: NOW + 1_000_000, retention: NOW };
-    expect(decide(current, { fingerprint: 'f' }, { waitMs: 0 }, jumped).kind).toBe('replay');
+    const jumped = { leases: NOW + 1_000_000, retention: NOW, latest: NOW + 1_000_000 };
+    expect(decide(current, { fingerprint: 'f' }, { ...rules, waitMs: 0 }, jumped).kind).toBe(
+      'replay',
+    );
   });
 
   it('never claims over a record that holds an answer, a doubt, or a live lease', () => {
@@ -131,12 +134,9 @@ describe('decide', () => {
         clock,
         (current, print, leases, other) => {
           const retention = Math.min(leases, other);
-          const decision = decide(
-            current,
-            { fingerprint: print },
-            { waitMs: 1 },
-            { leases, retention },
-          );
+          const latest = Math.max(leases, other);
+          const time = { leases, retention, latest };
+          const decision = decide(current, { fingerprint: print }, rules, time);
           if (decision.kind !== 'claim' || current === null) return;
           const record = current.record;
           expect(record).not.toBeNull();

@@ -1,3 +1,4 @@
+import { mayBeForgotten } from './first-sent.ts';
 import type { Policy } from './policy.ts';
 import type {
   InDoubtRecord,
@@ -20,7 +21,11 @@ export interface Current {
 
 export interface Arrival {
   readonly fingerprint: string;
+  /** When the caller first sent it, if it says so. */
+  readonly firstSentAt?: EpochMs;
 }
+
+export type Rules = Pick<Policy, 'waitMs' | 'keepCommittedMs' | 'keepLapsedMs'>;
 
 /** What time it is depends on what for: see `EngineClock`. */
 export interface Time {
@@ -28,6 +33,8 @@ export interface Time {
   readonly leases: EpochMs;
   /** What is kept until then may be forgotten: no clock is behind this. */
   readonly retention: EpochMs;
+  /** No clock is ahead of this. */
+  readonly latest: EpochMs;
 }
 
 export type Decision =
@@ -43,6 +50,8 @@ export type Decision =
   | { readonly kind: 'doubt'; readonly revision: Revision; readonly record: PendingRecord }
   | { readonly kind: 'refuse'; readonly reason: 'mismatch' }
   | { readonly kind: 'refuse'; readonly reason: 'in_progress' }
+  /** Nothing is there, and what was may have been forgotten. */
+  | { readonly kind: 'refuse'; readonly reason: 'expired' }
   | {
       readonly kind: 'refuse';
       readonly reason: 'in_doubt';
@@ -50,21 +59,19 @@ export type Decision =
       readonly record: InDoubtRecord | null;
     };
 
-const CLAIM_ABSENT: Decision = { kind: 'claim', expected: null, attempt: 1, steps: [] };
+const EXPIRED: Decision = { kind: 'refuse', reason: 'expired' };
 
 /** What an arrival gets to do. Pure and total: no clock, no chance, no store. */
 export function decide(
   current: Current | null,
   arrival: Arrival,
-  policy: Pick<Policy, 'waitMs'>,
+  policy: Rules,
   time: Time,
 ): Decision {
-  if (current === null) return CLAIM_ABSENT;
+  if (current === null) return decideAbsent(null, arrival, policy, time);
   const { record, revision } = current;
   if (record === null) return { kind: 'refuse', reason: 'in_doubt', revision, record: null };
-  if (isForgettable(record, time)) {
-    return { kind: 'claim', expected: revision, attempt: 1, steps: [] };
-  }
+  if (isForgettable(record, time)) return decideAbsent(revision, arrival, policy, time);
   if (record.fingerprint !== arrival.fingerprint) return { kind: 'refuse', reason: 'mismatch' };
   switch (record.state) {
     case 'committed':
@@ -75,6 +82,16 @@ export function decide(
     case 'pending':
       return decidePending(record, current, policy, time);
   }
+}
+
+function decideAbsent(
+  expected: Revision | null,
+  arrival: Arrival,
+  policy: Rules,
+  time: Time,
+): Decision {
+  if (mayBeForgotten(arrival.firstSentAt, policy, time)) return EXPIRED;
+  return { kind: 'claim', expected, attempt: 1, steps: [] };
 }
 
 function decidePending(

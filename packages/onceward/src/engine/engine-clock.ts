@@ -93,10 +93,12 @@ export class EngineClock {
 
   /** What records are judged by: the store's clock is not behind it. */
   time(): Time {
-    if (this.isUnknown) return { leases: 0, retention: 0 };
+    if (this.isUnknown) return { leases: 0, retention: 0, latest: Number.POSITIVE_INFINITY };
     const elapsed = this.#world.elapsed();
     const leases = this.#shared(elapsed);
-    return { leases, retention: Math.min(leases, carriedOn(this.#started, elapsed)) };
+    const started = carriedOn(this.#started, elapsed);
+    const latest = Math.max(leases, started) + this.#uncertainMs;
+    return { leases, retention: Math.min(leases, started), latest };
   }
 
   /** What has expired by now may be forgotten. */

@@ -6,7 +6,7 @@ import { checkFingerprint, checkId, checkOperation, checkOutcome } from './input
 import { refuseUnknown } from './known-options.ts';
 import { LateWork } from './late-work.ts';
 import { NearTier, type NearTierOptions } from './near-tier.ts';
-import { type OnceEffect, type OnceOptions, toOutcome, toValue } from './once.ts';
+import { type OnceEffect, type OnceOptions, resultOf, toOutcome, toValue } from './once.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
 import { callStore, type EngineParts, understand } from './parts.ts';
 import { type DoneWork, type Placed, placeWork, type Work } from './placement.ts';
@@ -143,7 +143,11 @@ export class Engine {
     });
     // Who ran it gets what it returned, this once.
     const own = unkept as { readonly value: T } | null;
-    return own !== null && execution.kind === 'executed' ? own.value : toValue<T>(execution);
+    const isOwn = own !== null && execution.kind === 'executed';
+    const value = isOwn ? own.value : toValue<T>(execution);
+    const result = resultOf(execution);
+    if (result !== null) options.onResult?.(result);
+    return value;
   }
 
   async reserve(operation: Omit<Operation, 'signal' | 'probe'>): Promise<ReserveResult> {
@@ -284,6 +288,7 @@ const KNOWN_BY_ONCE = {
   policy: true,
   probe: true,
   signal: true,
+  onResult: true,
 } satisfies Record<keyof OnceOptions, true>;
 
 const BOUND = { storeTimeoutMs: 5 * SECOND };

@@ -10,8 +10,16 @@ export type EngineEvent =
       readonly state: SettledState;
       readonly attempt: number;
     }
-  | { readonly type: 'replayed'; readonly id: OperationId; readonly near: boolean }
+  | {
+      readonly type: 'replayed';
+      readonly id: OperationId;
+      readonly near: boolean;
+      readonly state: SettledState;
+      /** When the answer was settled, where that is known. */
+      readonly settledAt?: EpochMs;
+    }
   | { readonly type: 'mismatch'; readonly id: OperationId }
+  | { readonly type: 'expired'; readonly id: OperationId }
   | { readonly type: 'waited'; readonly id: OperationId; readonly waitedMs: DurationMs }
   | { readonly type: 'in_progress'; readonly id: OperationId; readonly waitedMs: DurationMs }
   | { readonly type: 'released'; readonly id: OperationId }

@@ -88,7 +88,8 @@ async function placeBoth(
   parts.world.crashPoint?.('after-settle');
   const revision = revisions?.[1];
   if (revision === undefined) return null;
-  parts.observe({ type: 'settled', id, state: 'committed', attempt: 0 });
+  parts.observe({ type: 'claimed', id, attempt: 1 });
+  parts.observe({ type: 'settled', id, state: 'committed', attempt: 1 });
   return { revision, steps: work.steps };
 }
 

@@ -3,7 +3,9 @@ import { claim } from './approach.ts';
 import { giveBack, renewStale } from './attempt.ts';
 import { Claim } from './claim.ts';
 import { decide, isReleased } from './decide.ts';
+import { mayBeForgotten } from './first-sent.ts';
 import { checkOutcome } from './input.ts';
+import { auditLateCommit } from './late-commit.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Operation } from './operation.ts';
 import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
@@ -49,7 +51,7 @@ export type ReserveResult =
       readonly attempt: number;
       readonly settledAt: EpochMs;
     }
-  | { readonly decision: 'in_progress' | 'mismatch' | 'in_doubt' };
+  | { readonly decision: 'in_progress' | 'mismatch' | 'in_doubt' | 'expired' };
 
 export async function reserve(
   parts: EngineParts,
@@ -61,12 +63,21 @@ export async function reserve(
   const { id } = operation;
   const waitedMs = parts.world.elapsed() - arrivedAt;
   if (result.decision === 'mismatch') parts.observe({ type: 'mismatch', id });
+  if (result.decision === 'expired') parts.observe({ type: 'expired', id });
   if (result.decision === 'in_doubt') parts.observe({ type: 'refused_in_doubt', id });
   if (result.decision === 'in_progress') parts.observe({ type: 'in_progress', id, waitedMs });
   return result;
 }
 
-function replayed({ state, outcome, attempt, settledAt }: NearAnswer): ReserveResult {
+function replayed(
+  parts: EngineParts,
+  id: OperationId,
+  answer: NearAnswer,
+  near: boolean,
+): ReserveResult {
+  answer.replays += 1;
+  const { state, outcome, attempt, settledAt } = answer;
+  parts.observe({ type: 'replayed', id, near, state, settledAt });
   return { decision: 'replay', state, outcome, attempt, settledAt };
 }
 
@@ -79,12 +90,13 @@ async function claimOrLearn(
   const known = parts.near.find(id, operation.fingerprint, parts.clock.retentionNow());
   if (known === 'mismatch') return { decision: 'mismatch' };
   if (known instanceof NearAnswer) {
-    known.replays += 1;
-    parts.observe({ type: 'replayed', id, near: true });
-    return replayed(known);
+    return replayed(parts, id, known, true);
   }
   const rounds = new Rounds(parts.world);
-  let decision = decide(null, operation, policy, parts.clock.time());
+  const time = parts.clock.time();
+  const isTooOld = mayBeForgotten(operation.firstSentAt, policy, time);
+  const first = isTooOld ? await look(parts, id, policy) : null;
+  let decision = decide(first, operation, policy, time);
   for (;;) {
     if (decision.kind === 'claim' || decision.kind === 'doubt') await rounds.next();
     switch (decision.kind) {
@@ -103,9 +115,7 @@ async function claimOrLearn(
         const answer = await answerOf(parts, decision.record);
         if (answer === null) return { decision: 'in_doubt' };
         parts.near.remember(id, answer);
-        answer.replays += 1;
-        parts.observe({ type: 'replayed', id, near: false });
-        return replayed(answer);
+        return replayed(parts, id, answer, false);
       }
       case 'wait': {
         const left = policy.waitMs - (parts.world.elapsed() - arrivedAt);
@@ -165,22 +175,16 @@ export async function writeFenced(
       return { done: record.state === change.as && record.resolution === null };
     }
     if (record.state === 'pending' && isReleased(record)) return { done: change.as === 'released' };
-    if (record.state === 'in_doubt' && change.as !== 'renewed') {
-      await parts.audit({
-        at: parts.world.now(),
-        action: 'late_commit',
-        scope: id.scope,
-        key: id.key,
-        by: 'attempt',
-        reason: `attempt ${record.attempt} ended after its lease had lapsed`,
-        from: 'in_doubt',
-        to: change.as,
-      });
+    const isDoubted = record.state === 'in_doubt';
+    if (isDoubted) {
+      const to = change.as === 'renewed' ? 'pending' : change.as;
+      await auditLateCommit(parts, id, record.attempt, to);
     }
     const next = await nextRecord(parts, record, fence, policy, change);
     const prepared = next === null ? null : prepare(id, next);
     const result = await swapRecord(parts, 'settle', policy, id, current.revision, prepared);
     if (!result.won) continue;
+    if (isDoubted) parts.observe({ type: 'doubt_resolved', id, by: 'attempt' });
     if (change.as === 'released') parts.observe({ type: 'released', id });
     if (next === null) return { done: true };
     if (next.state === 'pending') return { done: true, leaseUntil: next.leaseUntil };

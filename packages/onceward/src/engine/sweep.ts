@@ -22,8 +22,18 @@ export interface SweepResult {
 
 const BOUND = { storeTimeoutMs: 10 * SECOND };
 
-/** One bounded pass over what is due. */
+/** One bounded pass over what is due. One that fails half-way still tells what it has left behind. */
 export async function sweep(parts: EngineParts, batch: number): Promise<SweepResult> {
+  try {
+    return await pass(parts, batch);
+  } catch (error) {
+    const stale = await countStale(parts).catch(() => null);
+    if (stale !== null) parts.observe({ type: 'swept', forgotten: 0, stale });
+    throw error;
+  }
+}
+
+async function pass(parts: EngineParts, batch: number): Promise<SweepResult> {
   const { store } = parts;
   if (parts.clock.isUnknown) await parts.clock.compare();
   const now = parts.clock.time().leases;

@@ -1,6 +1,7 @@
 import { answerOf, packOutcome, refuse, replay } from './answer.ts';
 import { decide } from './decide.ts';
 import { OncewardError } from './errors.ts';
+import { mayBeForgotten } from './first-sent.ts';
 import { checkOutcome } from './input.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Attempt, Execution, Operation, Settlement } from './operation.ts';
@@ -41,12 +42,14 @@ export async function executeInTransaction<Tx>(
       const { signal } = stop;
       done = await runWithin(parts, store.within(tx), operation, owner, signal, (attempt) => {
         hasBegun = true;
+        parts.observe({ type: 'claimed', id, attempt: attempt.number });
         return effect(attempt, tx);
       });
     });
   } catch (error) {
     stop.abort(error);
     if (isRolledBack(error)) {
+      if (hasBegun) parts.observe({ type: 'released', id });
       return refuse(parts, id, 'rolled_back', { cause: error });
     }
     if (done !== null) return learnOutcome(parts, operation, done, error);
@@ -99,6 +102,7 @@ async function concludeRollback(
     parts.observe({ type: 'in_doubt', id, reason: 'outcome_unknown' });
     return refuse(parts, id, 'in_doubt', { cause: endedEarly(error) });
   }
+  parts.observe({ type: 'released', id });
   if (error instanceof RolledBack) return error.execution;
   throw error;
 }
@@ -156,6 +160,7 @@ async function runWithin(
       attempt,
       fence: revision,
       recorded: true,
+      keptUntil: null,
     };
     throw new RolledBack(released);
   }
@@ -200,7 +205,10 @@ async function claimWithin(
 ): Promise<Claimed> {
   const { id, policy } = operation;
   const rounds = new Rounds(parts.world);
-  let decision = decide(null, operation, policy, parts.clock.time());
+  const time = parts.clock.time();
+  const isTooOld = mayBeForgotten(operation.firstSentAt, policy, time);
+  const first = isTooOld ? understand(parts, id, await store.read(id)) : null;
+  let decision = decide(first, operation, policy, time);
   for (; decision.kind === 'claim'; await rounds.next()) {
     const now = parts.clock.now();
     const record = claimRecord(operation, owner, decision.attempt, [], now);
@@ -249,5 +257,6 @@ function conclude(parts: EngineParts, operation: Operation, done: Done): Executi
   const { id } = operation;
   if ('outcome' in settlement) parts.near.remember(id, new NearAnswer(record, settlement.outcome));
   parts.observe({ type: 'settled', id, state: record.state, attempt: record.attempt });
-  return { kind: 'executed', settlement, attempt: record.attempt, fence, recorded: true };
+  const { attempt, keepUntil: keptUntil } = record;
+  return { kind: 'executed', settlement, attempt, fence, recorded: true, keptUntil };
 }
