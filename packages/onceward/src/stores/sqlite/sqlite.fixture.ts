@@ -1,6 +1,6 @@
 import { openDatabase, type SqliteDatabase, type SqliteDriver } from './sqlite-driver.ts';
 
-/** What the suites open files with. `sqlite-drivers.integration.test.ts` runs them once more with each of the others. */
+/** What the suites open files with. `sqlite-drivers.integration.test.ts` runs them again with each of the others. */
 export const DRIVER = (process.env.ONCEWARD_TEST_SQLITE ?? 'libsql') as SqliteDriver;
 
 export function openWithDriver(path: string): SqliteDatabase {
