@@ -20,8 +20,8 @@ const COMMITTED = {
 
 function openHandle(path: string): SqliteDatabase {
   const database = openWithDriver(path);
-  database.prepare('pragma journal_mode = wal').all();
-  database.prepare('pragma synchronous = normal').all();
+  database.exec('pragma journal_mode = wal');
+  database.exec('pragma synchronous = normal');
   database.exec('create table if not exists orders (name text)');
   return database;
 }

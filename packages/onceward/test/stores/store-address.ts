@@ -44,7 +44,7 @@ export async function openSqliteAt(
   const store = (await openStoreAt(address)) as SqliteStore;
   const database = openWithDriver(address.at);
   for (const pragma of ['journal_mode = wal', 'synchronous = full', 'busy_timeout = 5000']) {
-    database.prepare(`pragma ${pragma}`).all();
+    database.exec(`pragma ${pragma}`);
   }
   return { store, database };
 }

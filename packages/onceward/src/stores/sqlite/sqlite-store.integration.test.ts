@@ -21,7 +21,7 @@ const newFile = () => join(folder, `${files++}.db`);
 function openHandle(path: string): SqliteDatabase {
   const database = openWithDriver(path);
   for (const pragma of ['journal_mode = wal', 'synchronous = full']) {
-    database.prepare(`pragma ${pragma}`).all();
+    database.exec(`pragma ${pragma}`);
   }
   return database;
 }
@@ -77,8 +77,8 @@ storeSuite({
 describe('sqlite promises only what its settings prove', () => {
   it('calls itself safe against a power cut only with full synchronisation', async () => {
     const database = openWithDriver(newFile());
-    database.prepare('pragma journal_mode = wal').all();
-    database.prepare('pragma synchronous = normal').all();
+    database.exec('pragma journal_mode = wal');
+    database.exec('pragma synchronous = normal');
     const store = await openSqliteStore({ database, timeoutMs: 15_000 });
     expect(store.traits.durability).toBe('process');
     expect(store.findings.find((one) => one.setting === 'synchronous')?.says).toContain('full');
