@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Outbox, type OutboxRequest } from 'onceward/client';
+import { groups, Outbox, type OutboxRequest } from 'onceward/client';
 import { openLogStorage } from 'onceward/client/node';
 import type { Ending } from './journal.ts';
 
@@ -13,6 +13,8 @@ const [directory = '', url = '', task = '', unheard = '', ...batches] = process.
 const storage = await openLogStorage({ directory, waitForLock: new AbortController().signal });
 const outbox = new Outbox({
   storage,
+  groups,
+  replayWindowMs: 3_600_000,
   retry: { baseMs: 20, capMs: 200, maxAttempts: 6, timeoutMs: 3_000 },
   breaker: { failures: 1_000, windowMs: 1_000, openMs: 50 },
   auth: { headers: () => ({ authorization: 'Bearer device' }) },

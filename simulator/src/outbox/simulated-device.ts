@@ -1,5 +1,6 @@
 import {
   type Bulletin,
+  groups,
   memoryStorage,
   type Notice,
   Outbox,
@@ -8,6 +9,9 @@ import {
   type RunnerLock,
 } from 'onceward/client';
 import { type Dice, lifeWorld, type VirtualTime } from './virtual-time.ts';
+
+/** As long as the simulated server remembers, and longer than any run. */
+const DAY = 24 * 3_600_000;
 
 export interface DeviceFaults {
   /** Probabilities per write to the storage. */
@@ -62,6 +66,8 @@ export class SimulatedDevice {
     const isAlive = () => life.alive;
     const outbox = new Outbox({
       storage: this.#storageOf(isAlive),
+      groups,
+      replayWindowMs: DAY,
       fetch: this.#around.fetch(isAlive),
       world: lifeWorld(this.#time, this.#dice, this.clock, isAlive),
       lock: this.#lockOf(life),
@@ -127,7 +133,7 @@ export class SimulatedDevice {
           this.#lockQueue.push({ life, grant });
           this.#grantNext();
         });
-        if (!signal.aborted) await work();
+        if (!signal.aborted) await work(signal);
         this.#release(life);
         return true;
       },

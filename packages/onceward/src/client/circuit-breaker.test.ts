@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Breakers, CircuitBreaker } from './circuit-breaker.ts';
+import { breakersBy, CircuitBreaker } from './circuit-breaker.ts';
 import { realWorld } from './client-world.ts';
 
 const GONE = { kind: 'unreachable', reason: '', ran: 'unknown' } as const;
@@ -86,10 +86,10 @@ describe('circuit breaker', () => {
   });
 
   it('[C5] one server that is down does not silence another', () => {
-    const breakers = new Breakers(clockwork().world);
-    fail(breakers.for('https://down.test/a?b'), 10);
-    expect(breakers.for('HTTPS://DOWN.test').admit()).toBeGreaterThan(0);
-    expect(breakers.for('https://up.test/a').admit()).toBe(0);
-    expect(breakers.for('/relative').admit()).toBe(0);
+    const breakerFor = breakersBy(clockwork().world);
+    fail(breakerFor('https://down.test/a?b'), 10);
+    expect(breakerFor('HTTPS://DOWN.test').admit()).toBeGreaterThan(0);
+    expect(breakerFor('https://up.test/a').admit()).toBe(0);
+    expect(breakerFor('/relative').admit()).toBe(0);
   });
 });

@@ -1,4 +1,5 @@
 import { type ClientWorld, MINUTE } from './client-world.ts';
+import { LONGEST_WAIT } from './retry-policy.ts';
 import type { Verdict } from './verdict.ts';
 
 export interface BreakerPolicy {
@@ -14,9 +15,15 @@ export const BREAKER_DEFAULTS: BreakerPolicy = {
   openMs: 1 * MINUTE,
 };
 
+/** How soon to look again where others are on their way. */
+const SOON_MS = 250;
+
 /**
  * Leaves a server alone that keeps failing. Closed, it lets everything pass; after too many failures it opens
  * and lets nothing pass; when the time is over, a single attempt goes ahead and decides for the others.
+ *
+ * A server that limits its callers is left alone for as long as it asks; then one attempt at a time is let through, and
+ * with each that is taken one more.
  */
 export class CircuitBreaker {
   readonly #world: ClientWorld;
@@ -25,6 +32,9 @@ export class CircuitBreaker {
   #failedAt: number[] = [];
   #openUntil: number | null = null;
   #probing = false;
+  #inFlight = 0;
+  /** More than any caller sends at once, until the server says otherwise. */
+  #width = 10_000;
 
   constructor(world: ClientWorld, policy: BreakerPolicy = BREAKER_DEFAULTS) {
     this.#world = world;
@@ -33,22 +43,29 @@ export class CircuitBreaker {
 
   /** 0: go ahead, and report what came of it. Otherwise how long to stay away. */
   admit(): number {
-    if (this.#openUntil === null) return 0;
-    const left = this.#openUntil - this.#world.elapsed();
+    const left = (this.#openUntil ?? 0) - this.#world.elapsed();
     if (left > 0) return left;
-    if (this.#probing) return this.#policy.openMs;
-    this.#probing = true;
+    if (this.#probing || this.#inFlight >= this.#width) return SOON_MS;
+    this.#probing = this.#openUntil !== null;
+    this.#inFlight += 1;
     return 0;
   }
 
   /**
    * What came of an admitted attempt. A server that is gone or broken counts as a failure, one that says no
-   * does not; `null` and an abort tell nothing.
+   * does not; `null` and an attempt that was broken off tell nothing. `isPatient`: the caller waits for a server that
+   * limits it.
    */
-  report(verdict: Verdict | null): void {
-    if (verdict === null || verdict.kind === 'aborted') this.#probing = false;
-    else if (isServerFault(verdict)) this.#failed(this.#world.elapsed());
+  report(verdict: Verdict | null, isPatient = false): void {
+    const now = this.#world.elapsed();
+    this.#inFlight -= 1;
+    if (verdict === null || /aborted|not_sent/.test(verdict.kind)) this.#probing = false;
+    else if (isPatient && verdict.kind === 'transient' && verdict.isBusy && verdict.retryAfterMs) {
+      this.#width = 1;
+      this.#openFrom(now, Math.min(verdict.retryAfterMs, LONGEST_WAIT));
+    } else if (isServerFault(verdict)) this.#failed(now);
     else {
+      this.#width += 1;
       this.#failedAt = [];
       this.#openUntil = null;
       this.#probing = false;
@@ -65,34 +82,26 @@ export class CircuitBreaker {
     if (this.#failedAt.length >= this.#policy.failures) this.#openFrom(now);
   }
 
-  #openFrom(now: number): void {
-    this.#openUntil = now + this.#policy.openMs;
+  #openFrom(now: number, ms = this.#policy.openMs): void {
+    this.#openUntil = Math.max(this.#openUntil ?? 0, now + ms);
     this.#failedAt = [];
     this.#probing = false;
   }
 }
 
 /** One breaker per server, so that one that is down does not silence the others. */
-export class Breakers {
-  readonly #byOrigin = new Map<string, CircuitBreaker>();
-  readonly #world: ClientWorld;
-  readonly #policy: BreakerPolicy;
-
-  constructor(world: ClientWorld, policy: BreakerPolicy = BREAKER_DEFAULTS) {
-    this.#world = world;
-    this.#policy = policy;
-  }
-
-  for(url: string): CircuitBreaker {
+export function breakersBy(
+  world: ClientWorld,
+  policy?: BreakerPolicy,
+): (url: string) => CircuitBreaker {
+  const byOrigin = new Map<string, CircuitBreaker>();
+  return (url) => {
     // A relative address belongs to the page's own server.
     const origin = /^\w+:\/\/[^/?#]+/.exec(url)?.[0].toLowerCase() ?? '';
-    let breaker = this.#byOrigin.get(origin);
-    if (breaker === undefined) {
-      breaker = new CircuitBreaker(this.#world, this.#policy);
-      this.#byOrigin.set(origin, breaker);
-    }
+    const breaker = byOrigin.get(origin) ?? new CircuitBreaker(world, policy);
+    byOrigin.set(origin, breaker);
     return breaker;
-  }
+  };
 }
 
 function isServerFault(verdict: Verdict): boolean {

@@ -12,7 +12,8 @@ export interface ClientWorld {
   randomBytes: RandomBytes;
   /** Equal texts give equal digests, others do not: SHA-256 in hexadecimal, or the text itself. */
   digest(text: string): Promise<string>;
-  startTimer(ms: number, callback: () => void): ClientTimer;
+  /** `isIdle`: nothing waits for it, so it must not keep a process of Node alive. */
+  startTimer(ms: number, callback: () => void, isIdle?: boolean): ClientTimer;
 }
 
 export interface ClientTimer {
@@ -35,8 +36,9 @@ export const realWorld: ClientWorld = {
     const bytes = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text));
     return toHex(new Uint8Array(bytes));
   },
-  startTimer(ms, callback) {
+  startTimer(ms, callback, isIdle) {
     const timer = setTimeout(callback, ms);
+    if (isIdle) (timer as { unref?(): void }).unref?.();
     return { cancel: () => clearTimeout(timer) };
   },
 };
@@ -45,7 +47,7 @@ export function mintKey(world: ClientWorld): string {
   return mintUuid(world.randomBytes);
 }
 
-/** Runs `work` with a signal that is also aborted when `ms` have passed. */
+/** Runs `work` with a signal that is also aborted after `ms`. Rejects then, even if `work` does not listen. */
 export async function withDeadline<T>(
   world: ClientWorld,
   ms: number,
@@ -56,15 +58,25 @@ export async function withDeadline<T>(
   const timer = world.startTimer(ms, () =>
     deadline.abort(new DOMException('no answer in time', 'TimeoutError')),
   );
+  const either = AbortSignal.any([signal, deadline.signal]);
   try {
-    return await work(AbortSignal.any([signal, deadline.signal]));
+    either.throwIfAborted();
+    const ended = new Promise<never>((_, reject) => {
+      either.addEventListener('abort', () => reject(either.reason));
+    });
+    return await Promise.race([ended, work(either)]);
   } finally {
     timer.cancel();
   }
 }
 
 /** Settles after `ms`, or as soon as the signal is aborted; the caller looks at the signal. */
-export function pause(world: ClientWorld, ms: number, signal?: AbortSignal | null): Promise<void> {
+export function pause(
+  world: ClientWorld,
+  ms: number,
+  signal?: AbortSignal | null,
+  isIdle = false,
+): Promise<void> {
   if (signal?.aborted) return Promise.resolve();
   return new Promise((resolve) => {
     const end = () => {
@@ -72,7 +84,7 @@ export function pause(world: ClientWorld, ms: number, signal?: AbortSignal | nul
       signal?.removeEventListener('abort', end);
       resolve();
     };
-    const timer = world.startTimer(ms, end);
+    const timer = world.startTimer(ms, end, isIdle);
     signal?.addEventListener('abort', end);
   });
 }

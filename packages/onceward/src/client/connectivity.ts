@@ -12,11 +12,11 @@ export function browserConnectivity(): Connectivity {
     online: () => navigator.onLine,
     listen(listener) {
       // The last one is the document's, and rises to its window.
-      const types = ['online', 'offline', 'visibilitychange'];
-      for (const type of types) globalThis.addEventListener(type, listener);
-      return () => {
-        for (const type of types) globalThis.removeEventListener(type, listener);
-      };
+      const ended = new AbortController();
+      for (const type of ['online', 'offline', 'visibilitychange']) {
+        globalThis.addEventListener(type, listener, { signal: ended.signal });
+      }
+      return () => ended.abort();
     },
   };
 }

@@ -82,12 +82,11 @@ describe('what the caller gave', () => {
 describe('many operations at once', () => {
   it('[C4] are written in slices, in order, and none is answered for or sent before its slice is stored', async () => {
     const { held, sizes, letThrough } = heldStorage();
-    const outbox = life({ storage: held, world });
+    const outbox = life({ storage: held, world, start: false });
     const told: string[] = [];
     outbox.subscribe((event) => {
       if (event.type === 'queued') told.push(event.id);
     });
-    outbox.pause();
     let answered = 0;
     const all = Array.from({ length: 1_000 }, async (_, i) => {
       const queued = await outbox.enqueue(order(`${i}`));

@@ -1,28 +1,21 @@
-import type { ClientWorld } from './client-world.ts';
 import { type FailedOperation, layout } from './operation.ts';
-import { forgetKeys, type OperationBook, pointTo } from './operation-book.ts';
+import { forgetKeys, pointTo } from './operation-book.ts';
 import type { Change } from './outbox-storage.ts';
+import type { OutboxCore } from './runner.ts';
 import { revive } from './transition.ts';
 
 /** Operations that ended without success, kept with their keys and reasons until someone decides. */
 export class FailedOperations {
   /** For what is done with them elsewhere, so that a page pays only for what it uses. */
-  readonly book: OperationBook;
-  readonly #world: ClientWorld;
-  readonly #changed: (operation: { id: string; lane: string }) => void;
+  readonly core: OutboxCore;
 
-  constructor(
-    book: OperationBook,
-    world: ClientWorld,
-    changed: (operation: { id: string; lane: string }) => void,
-  ) {
-    this.book = book;
-    this.#world = world;
-    this.#changed = changed;
+  constructor(core: OutboxCore) {
+    this.core = core;
   }
 
+  /** Those of the current owner. */
   list(): AsyncIterable<FailedOperation> {
-    return this.book.all<FailedOperation>(layout.failed);
+    return this.core.book.all<FailedOperation>(layout.failed, this.core.owner());
   }
 
   /**
@@ -31,7 +24,7 @@ export class FailedOperations {
    */
   retry(id: string): Promise<boolean> {
     return this.#take(id, (failed) => {
-      const next = { ...revive(failed, this.#world), version: failed.version + 1 };
+      const next = { ...revive(failed, this.core), version: failed.version + 1 };
       return [{ key: layout.waiting + id, next }, pointTo(next)];
     });
   }
@@ -42,9 +35,9 @@ export class FailedOperations {
   }
 
   async #take(id: string, more: (failed: FailedOperation) => Change[]): Promise<boolean> {
-    const failed = await this.book.failed(id);
+    const failed = await this.core.book.failed(id);
     if (failed === null) return false;
-    return this.swap(failed, [
+    return this.swap(id, [
       { key: layout.failed + id, expected: failed.version, next: null },
       ...forgetKeys(failed),
       ...more(failed),
@@ -52,9 +45,9 @@ export class FailedOperations {
   }
 
   /** Makes a change, and tells everyone who watches the operation. */
-  async swap(operation: FailedOperation, changes: readonly Change[]): Promise<boolean> {
-    const won = await this.book.swap(changes);
-    if (won) this.#changed(operation);
+  async swap(id: string, changes: readonly Change[]): Promise<boolean> {
+    const won = await this.core.book.swap(changes);
+    if (won) this.core.changed(id);
     return won;
   }
 }

@@ -1,5 +1,5 @@
 import type { FailedOperations } from './failed-operations.ts';
-import { type FailedOperation, layout, type Step } from './operation.ts';
+import { type FailedOperation, layout, ownerOf, type Step } from './operation.ts';
 import { pointTo } from './operation-book.ts';
 import type { Outbox } from './outbox.ts';
 
@@ -39,9 +39,10 @@ async function takeIn(failed: FailedOperations, operation: FailedOperation): Pro
   const key = operation.steps[0]?.key ?? '';
   // Ids are only unique where they were given; the key makes it so everywhere.
   const id = `${operation.id}.${encodeURIComponent(key)}`;
-  if ((await failed.book.findByKey(key)) ?? (await failed.book.find(id))) return false;
+  const { book } = failed.core;
+  if ((await book.findByKey(ownerOf(operation), key)) ?? (await book.find(id))) return false;
   const next: FailedOperation = { ...operation, id };
-  return failed.swap(next, [{ key: layout.failed + id, expected: null, next }, pointTo(next)]);
+  return failed.swap(id, [{ key: layout.failed + id, expected: null, next }, pointTo(next)]);
 }
 
 /** The operation of one exported line, or what is wrong with the line. */
@@ -58,12 +59,17 @@ function parseLine(text: string): FailedOperation | string {
     operation?.state === 'failed' &&
     typeof operation.id === 'string' &&
     typeof operation.lane === 'string' &&
-    operation.id.startsWith(`${encodeURIComponent(operation.lane)}/`) &&
+    layout.queueOf(operation.id) === layout.queueOf(idOf(operation)) &&
     Number.isSafeInteger(operation.version) &&
     Array.isArray(operation.steps) &&
     operation.steps.length > 0 &&
     operation.steps.every(isStep);
   return sound ? (operation as FailedOperation) : 'the operation is incomplete';
+}
+
+/** Whatever its number. */
+function idOf({ owner = null, lane = '' }: Partial<FailedOperation>): string {
+  return layout.id(owner, lane, 0);
 }
 
 function isStep(step: Partial<Step> | null): boolean {

@@ -1,6 +1,14 @@
 import type { Step, StoredRequest } from './operation.ts';
 
-const BLANK = /\{\{(\d+)\.([\w.-]+)\}\}/g;
+const BLANK = /\{\{(?:(\d+)\.([\w.-]+)|!)\}\}/g;
+
+/**
+ * Text of a group's request that is to be sent as it is, though it may hold what looks like a placeholder: for
+ * whatever a user has typed. `{{!}}` stands for `{{`.
+ */
+export function literal(text: string): string {
+  return text.replaceAll('{{', '{{!}}');
+}
 
 /**
  * Lets a step of a group use what an earlier one answered: `{{0.order_id}}` in the address or the body stands
@@ -11,7 +19,8 @@ export function fillIn(request: StoredRequest, steps: readonly Step[]): StoredRe
   let missing: string | null = null;
   const asJson = /\bjson\b/.test(request.headers['content-type'] ?? '');
   const fill = (text: string, encode: (value: string) => string) =>
-    text.replace(BLANK, (blank, step: string, path: string) => {
+    text.replace(BLANK, (blank, step?: string, path = '') => {
+      if (step === undefined) return '{{';
       const value = lookUp(steps[Number(step)], path.split('.'));
       if (value === null) missing = blank;
       return encode(value ?? '');

@@ -6,7 +6,7 @@ freshForEachTest();
 
 let outbox: Outbox;
 beforeEach(() => {
-  outbox = life();
+  outbox = life({ replayWindowMs: 24 * 60 * 60_000 });
 });
 
 const request = (item: string) => ({ url: '/do', json: { item } });

@@ -120,7 +120,10 @@ describe('answers that mislead', () => {
     ['a fraction', '0.5'],
     ['nothing', ' '],
   ])('[C5] a Retry-After of %s delays an operation by an hour at most', async (_what, value) => {
-    const outbox = life({ fetch: answering(status(503, { 'retry-after': value })) });
+    const outbox = life({
+      fetch: answering(status(503, { 'retry-after': value })),
+      replayWindowMs: DAY,
+    });
     const { id } = await outbox.enqueue(order('a'));
     await pass(HOUR + 2 * SECOND);
     expect(await outbox.find(id)).toMatchObject({ state: 'done' });

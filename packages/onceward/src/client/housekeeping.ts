@@ -1,5 +1,5 @@
 import { type ClientWorld, DAY } from './client-world.ts';
-import { type DoneOperation, type FailedOperation, layout, type Pointer } from './operation.ts';
+import { layout, type Operation, type Pointer } from './operation.ts';
 import { forgetKeys, type OperationBook } from './operation-book.ts';
 
 export interface Retention {
@@ -10,7 +10,7 @@ export interface Retention {
 export const RETENTION_DEFAULTS: Retention = { doneMs: 1 * DAY, failedMs: 30 * DAY };
 
 /** What may have happened is never forgotten by time alone: someone has to look at it and discard it. */
-const NEVER_FORGOTTEN = ['unknown', 'stuck'];
+export const NEVER_FORGOTTEN = ['unknown', 'stuck'];
 
 /** Forgets successes, failures and pointers whose time is over, a page at a time. */
 export async function forgetOld(
@@ -18,34 +18,33 @@ export async function forgetOld(
   retention: Retention,
   world: ClientWorld,
 ): Promise<void> {
-  const forget = async (prefix: string) => {
-    for await (const operation of book.all<DoneOperation | FailedOperation>(prefix)) {
-      const { id, version } = operation;
-      // What cannot be read has no such time, and stays.
-      if (!(world.now() >= forgottenFrom(operation, retention))) continue;
-      await book.swap([
-        { key: prefix + id, expected: version, next: null },
-        ...forgetKeys(operation),
-      ]);
+  for (const place of [layout.done, layout.failed]) {
+    for await (const { key, entry } of book.scan(place)) {
+      const operation = entry as Operation;
+      if (!isOld(operation, retention, world.now())) continue;
+      const change = { key, expected: entry.version, next: null };
+      await book.swap([change, ...forgetKeys(operation)]);
     }
-  };
-  await forget(layout.done);
-  await forget(layout.failed);
-  await forgetPointers(book, layout.fingerprints);
-  await forgetPointers(book, layout.tags);
+  }
+  await forgetPointers(book);
 }
 
-function forgottenFrom(operation: DoneOperation | FailedOperation, retention: Retention): number {
-  if (operation.state === 'done') return operation.doneAt + retention.doneMs;
-  return NEVER_FORGOTTEN.includes(operation.outcome)
-    ? Number.POSITIVE_INFINITY
-    : operation.failedAt + retention.failedMs;
+/** What cannot be read has no such time, and stays. */
+function isOld(operation: Operation, retention: Retention, now: number): boolean {
+  if (operation.state === 'done') return now - operation.doneAt >= retention.doneMs;
+  return (
+    operation.state === 'failed' &&
+    !NEVER_FORGOTTEN.includes(operation.outcome) &&
+    now - operation.failedAt >= retention.failedMs
+  );
 }
 
 /** Pointers to operations that are no longer known. */
-async function forgetPointers(book: OperationBook, prefix: string): Promise<void> {
-  for await (const { key, entry } of book.scan(prefix)) {
-    const { id, version } = entry as Pointer;
-    if ((await book.find(id)) === null) await book.swap([{ key, expected: version, next: null }]);
+export async function forgetPointers(book: OperationBook): Promise<void> {
+  for (const place of [layout.fingerprints, layout.tags]) {
+    for await (const { key, entry } of book.scan(place)) {
+      const { id, version } = entry as Pointer;
+      if ((await book.find(id)) === null) await book.swap([{ key, expected: version, next: null }]);
+    }
   }
 }

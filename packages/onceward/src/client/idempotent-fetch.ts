@@ -1,4 +1,4 @@
-import { type BreakerPolicy, Breakers } from './circuit-breaker.ts';
+import { type BreakerPolicy, breakersBy } from './circuit-breaker.ts';
 import { ClientError } from './client-error.ts';
 import { type ClientWorld, mintKey, pause, realWorld, withDeadline } from './client-world.ts';
 import { checkOptions } from './request-intake.ts';
@@ -6,6 +6,8 @@ import { backoffMs, RETRY_DEFAULTS, type RetryPolicy } from './retry-policy.ts';
 import { type Answer, afterDoubt, judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';
 
 export const KEY_HEADER = 'Idempotency-Key';
+/** When an earlier attempt was sent of which nothing is known: a server that has forgotten the key must not run it. */
+export const FIRST_SENT_HEADER = 'Idempotency-First-Sent';
 const OTHER_KEY_HEADER = 'X-Idempotency-Key';
 
 export interface IdempotentFetchOptions {
@@ -79,7 +81,7 @@ export function idempotentFetch(options: IdempotentFetchOptions = {}): Idempoten
   checkOptions(options, KNOWN);
   const world = options.world ?? realWorld;
   const policy = { ...RETRY_DEFAULTS, ...options.retry };
-  const breakers = new Breakers(world, options.breaker);
+  const breakerFor = breakersBy(world, options.breaker);
   const methods = new Set(options.methods ?? ['POST', 'PUT', 'PATCH']);
   const send = options.fetch ?? ((input, init) => fetch(input, init));
 
@@ -93,9 +95,10 @@ export function idempotentFetch(options: IdempotentFetchOptions = {}): Idempoten
     const key = given ?? mintKey(world);
     headers.delete(OTHER_KEY_HEADER);
     headers.set(KEY_HEADER, key);
-    const breaker = breakers.for(request.url);
+    const breaker = breakerFor(request.url);
     let refreshed = false;
     let inDoubt = false;
+    const began = new Date(world.now()).toUTCString();
 
     for (let attempt = 1; ; attempt += 1) {
       const awayMs = breaker.admit();
@@ -103,6 +106,7 @@ export function idempotentFetch(options: IdempotentFetchOptions = {}): Idempoten
       const { response, error, verdict: first } = await tryOnce(send, request, policy, world);
       const verdict: Verdict = inDoubt ? afterDoubt(first) : first;
       inDoubt ||= 'ran' in verdict && verdict.ran === 'unknown';
+      if (inDoubt) headers.set(FIRST_SENT_HEADER, began);
       if (response !== null) known.set(response, { key, attempts: attempt });
       breaker.report(verdict);
 

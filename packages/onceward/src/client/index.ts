@@ -14,7 +14,8 @@ export { alwaysOnline, browserConnectivity, type Connectivity } from './connecti
 export type { Queued } from './enqueue.ts';
 export type { FailedOperations } from './failed-operations.ts';
 export { exportFailed, type ImportReport, importFailed } from './failed-transfer.ts';
-export type { GroupStep } from './group-intake.ts';
+export { literal } from './fill-in.ts';
+export { type GroupStep, type Groups, groups } from './groups.ts';
 export { RETENTION_DEFAULTS, type Retention } from './housekeeping.ts';
 export {
   type IdempotentFetch,
@@ -24,9 +25,11 @@ export {
   type ReplayInfo,
   replayInfo,
 } from './idempotent-fetch.ts';
+export { type LeaseLockOptions, leaseLock } from './lease-lock.ts';
 export type {
   DoneOperation,
   FailedOperation,
+  FailureCode,
   FailureOutcome,
   Operation,
   Step,
@@ -35,6 +38,7 @@ export type {
   WaitingOperation,
 } from './operation.ts';
 export {
+  type AbandonResult,
   type CancelResult,
   type EditResult,
   type EnqueueOptions,
@@ -59,3 +63,4 @@ export { indexedDbStorage } from './storages/indexed-db.ts';
 export { memoryStorage } from './storages/memory.ts';
 export { openSnapshotStorage, type SnapshotPlace } from './storages/snapshot.ts';
 export { judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';
+export { type Wiped, wipe } from './wipe.ts';

@@ -6,6 +6,8 @@ import {
   layout,
   newStep,
   type Operation,
+  ownedBy,
+  ownerOf,
   type Pointer,
   type WaitingOperation,
 } from './operation.ts';
@@ -28,8 +30,8 @@ export class OperationBook {
     return (found.find(Boolean) as Operation | undefined) ?? null;
   }
 
-  async findByKey(key: string): Promise<Operation | null> {
-    const pointer = await this.#at<Pointer>(layout.key(key));
+  async findByKey(owner: string | null, key: string): Promise<Operation | null> {
+    const pointer = await this.#at<Pointer>(layout.key(owner, key));
     return pointer && this.find(pointer.id);
   }
 
@@ -46,32 +48,36 @@ export class OperationBook {
     return (entry as T | undefined) ?? null;
   }
 
-  /** The oldest operation that waits in a lane. Before it, what cannot be read is moved out of the way. */
-  async head(lane: string, now: number): Promise<WaitingOperation | null> {
+  /** The oldest operation that waits in an owner's lane. Before it, what cannot be read is moved out of the way. */
+  async head(queue: string, now: number): Promise<WaitingOperation | null> {
     for (;;) {
-      const [first] = await this.storage.range({ prefix: layout.laneOf(lane), limit: 1 });
+      const prefix = `${layout.waiting}${queue}/`;
+      const [first] = await this.storage.range({ prefix, limit: 1 });
       if (first === undefined) return null;
       const operation = first.entry as WaitingOperation;
       if (isReadable(operation, first.key)) return operation;
-      await this.swap(setAside(operation, first.key, lane, now));
+      await this.swap(setAside(operation, first.key, now));
     }
   }
 
-  /** One head for each lane that has any, in steps that leap over the rest of the lane. */
-  async *lanes(): AsyncIterable<string> {
+  /** Every owner's lane in which something waits, in steps that leap over the rest of the lane. */
+  async *queues(): AsyncIterable<string> {
     for (let after: string = layout.waiting; ; ) {
       const [first] = await this.storage.range({ prefix: layout.waiting, after, limit: 1 });
       if (first === undefined) return;
-      const [, lane = ''] = first.key.split('/');
-      yield decodeURIComponent(lane);
+      const queue = layout.queueOf(first.key.slice(layout.waiting.length));
+      yield queue;
       // After everything that waits in the lane, and before any other; never back, whatever is stored here.
-      const end = `${layout.waiting}${lane}/~`;
+      const end = `${layout.waiting}${queue}/~`;
       after = end > first.key ? end : first.key;
     }
   }
 
-  async *all<T extends Operation>(prefix: string): AsyncIterable<T> {
-    for await (const { entry } of this.scan(prefix)) yield entry as T;
+  /** All of an owner's in one state. */
+  async *all<T extends Operation>(place: string, owner: string | null): AsyncIterable<T> {
+    for await (const { entry } of this.scan(place + ownedBy(owner))) {
+      if (ownerOf(entry) === owner) yield entry as T;
+    }
   }
 
   /** Everything under a prefix, a page at a time. */
@@ -110,11 +116,12 @@ function isReadable(operation: WaitingOperation, place: string): boolean {
 }
 
 /** Kept as it is, among the failed ones: it may have been sent, and someone has to look at it. */
-function setAside(found: WaitingOperation, place: string, lane: string, now: number): Change[] {
+function setAside(found: WaitingOperation, place: string, now: number): Change[] {
   const id = place.slice(layout.waiting.length);
+  const [lane = '', owner = null] = layout.queueOf(id).split(':').map(decodeURIComponent).reverse();
   const steps = Array.isArray(found?.steps) ? found.steps : [];
-  const sound = { ...found, id, lane, steps, version: 1 };
-  const next = fail(sound, 'unknown', 'cannot be read', now);
+  const sound = { ...found, id, owner, lane, steps, version: 1 };
+  const next = fail(sound, 'unknown', { code: 'UNREADABLE', reason: 'cannot be read' }, now);
   return [
     { key: place, next: null },
     { key: layout.failed + id, next },
@@ -148,11 +155,12 @@ function keyMoved(previous: WaitingOperation, next: WaitingOperation): Change[] 
 export function pointTo(operation: WaitingOperation | FailedOperation): Change {
   const [key = ''] = keysOf(operation);
   const pointer: Pointer = { version: 1, id: operation.id };
-  return { key: layout.key(key), next: pointer };
+  return { key: layout.key(ownerOf(operation), key), next: pointer };
 }
 
 export function forgetKeys(operation: Operation): Change[] {
-  return keysOf(operation).map((key) => ({ key: layout.key(key), next: null }));
+  const owner = ownerOf(operation);
+  return keysOf(operation).map((key) => ({ key: layout.key(owner, key), next: null }));
 }
 
 /** An edit that could no longer be made is kept where its author will find it. */
@@ -169,13 +177,14 @@ function lateEdit(previous: WaitingOperation, next: Next): Change[] {
     fingerprint: wish.hash,
     coalesce: null,
   };
-  const late = fail(edited, 'too_late', 'the original had been sent', at);
+  const why = { code: 'TOO_LATE', reason: 'the original was sent' } as const;
+  const late = fail(edited, 'too_late', why, at);
   return [{ key: layout.failed + late.id, next: late }, pointTo(late)];
 }
 
 export function storageError(cause: unknown): ClientError {
   if (cause instanceof ClientError) return cause;
-  return /quota|ENOSPC|no space/i.test(String(cause))
-    ? new ClientError('STORAGE_FULL', 'the device is full', { cause })
-    : new ClientError('STORAGE_FAILED', 'the storage failed', { cause });
+  const message = String(cause);
+  const isFull = /quota|ENOSPC|no space/i.test(message);
+  return new ClientError(isFull ? 'STORAGE_FULL' : 'STORAGE_FAILED', message, { cause });
 }

@@ -35,15 +35,26 @@ export interface StoredAnswer {
 
 interface OperationBase extends Entry {
   readonly id: string;
+  /** Who queued it. It is sent while the same one is signed in, and never by another. */
+  readonly owner: string | null;
   readonly lane: string;
   readonly createdAt: number;
   readonly group: boolean;
   readonly steps: readonly Step[];
   /** Free for the application: what to show for it in a list. */
   readonly label: string | null;
+  /** Free for the application too, any JSON value. */
+  readonly meta: unknown;
   /** Equal for equal requests; see `fingerprintOf`. */
   readonly fingerprint: string;
   readonly coalesce: string | null;
+  /**
+   * When an attempt of the current step was begun whose outcome is not known, by the wall clock. `null`: as
+   * far as anyone can tell, the step has not happened.
+   */
+  readonly unsettledSince: number | null;
+  /** Why a group is on its way back. */
+  readonly cause: string | null;
 }
 
 export interface WaitingOperation extends OperationBase {
@@ -55,15 +66,16 @@ export interface WaitingOperation extends OperationBase {
   readonly attempts: number;
   /** Attempts in a row that brought no answer. They lengthen the pause and use up nothing. */
   readonly misses: number;
+  /** Attempts of the current step that were begun, by whichever tab. */
+  readonly begun: number;
+  /** When the server first said "not now", by the wall clock. */
+  readonly turnedAwaySince: number | null;
   readonly notBefore: number;
-  /**
-   * When an attempt of the current step was begun whose outcome is not known, by the wall clock. `null`: as
-   * far as anyone can tell, the step has not happened.
-   */
-  readonly unsettledSince: number | null;
+  /** When `notBefore` was set. A clock that shows less has been set back since. */
+  readonly delayedAt: number;
+  /** When a person last asked for another try of what may have happened. */
+  readonly retriedAt: number | null;
   readonly problem: string | null;
-  /** Why a group is on its way back. */
-  readonly cause: string | null;
   /** Asked for while the outcome was unknown; done as soon as the old key is settled. */
   readonly wish: Wish | null;
 }
@@ -89,13 +101,35 @@ export type FailureOutcome =
   /** An edit that came after the original had happened; it was never sent. */
   | 'too_late';
 
+/** Why an operation failed, for programs. Stable. */
+export type FailureCode =
+  /** The server said no; `answer` has its words. */
+  | 'REFUSED'
+  /** The server does not know whether it happened, or says that it cannot tell any more. */
+  | 'IN_DOUBT'
+  /** "Not now", too often or for too long. */
+  | 'GAVE_UP'
+  /** No answer, and the server may have forgotten the key. */
+  | 'WINDOW_PASSED'
+  /** It cannot be sent: a bad address, or an earlier answer of its group lacks what it needs. */
+  | 'UNSENDABLE'
+  | 'CANCELLED'
+  | 'ABANDONED'
+  | 'TOO_LATE'
+  /** Stored by another version. */
+  | 'UNREADABLE';
+
 export interface FailedOperation extends OperationBase {
   readonly state: 'failed';
   readonly direction: 'forward' | 'undo';
   readonly cursor: number;
   readonly attempts: number;
   readonly outcome: FailureOutcome;
+  readonly code: FailureCode;
+  /** For people. */
   readonly reason: string;
+  /** The last answer, with its status and, where it is short enough, its body. */
+  readonly answer: StoredAnswer | null;
   readonly failedAt: number;
 }
 
@@ -103,8 +137,10 @@ export interface FailedOperation extends OperationBase {
 export interface DoneOperation extends Entry {
   readonly state: 'done';
   readonly id: string;
+  readonly owner: string | null;
   readonly lane: string;
   readonly label: string | null;
+  readonly meta: unknown;
   readonly keys: readonly string[];
   readonly fingerprint: string;
   /** One for each step. */
@@ -127,24 +163,43 @@ export interface Position extends Entry {
   readonly last: number;
 }
 
+/** Names of different owners never meet. A `:` in either part is encoded. */
+function scoped(owner: string | null, name: string): string {
+  return ownedBy(owner) + encodeURIComponent(name);
+}
+
+/** What the names of an owner begin with. */
+export function ownedBy(owner: string | null): string {
+  return owner === null ? '' : `${encodeURIComponent(owner)}:`;
+}
+
+/** The owner of what is stored; what was stored before there were owners has none. */
+export function ownerOf(entry: Entry): string | null {
+  return (entry as { owner?: string }).owner ?? null;
+}
+
 /**
- * How the storage is laid out. An id is the encoded lane and a number that rises over all lanes, so waiting
- * operations sort by lane and then by age, and an id is never given twice.
+ * How the storage is laid out. An id is the encoded owner and lane and a number that rises over all lanes, so waiting
+ * operations sort by lane and then by age. The first number of a storage is random: an id is never given twice, even
+ * if all of it was deleted.
  */
 export const layout = {
   position: 'position',
+  pause: 'pause',
+  runner: 'runner',
   waiting: 'waiting/',
   failed: 'failed/',
   done: 'done/',
-  key: (key: string) => `key/${encodeURIComponent(key)}`,
-  fingerprint: (hash: string) => `print/${hash}`,
+  key: (owner: string | null, key: string) => `key/${scoped(owner, key)}`,
+  fingerprint: (owner: string | null, hash: string) => `print/${scoped(owner, hash)}`,
   fingerprints: 'print/',
   tags: 'tag/',
-  coalesce: (lane: string, tag: string) =>
-    `tag/${encodeURIComponent(lane)}/${encodeURIComponent(tag)}`,
-  id: (lane: string, position: number) =>
-    `${encodeURIComponent(lane)}/${String(position).padStart(16, '0')}`,
-  laneOf: (lane: string) => `waiting/${encodeURIComponent(lane)}/`,
+  coalesce: (owner: string | null, lane: string, tag: string) =>
+    `tag/${scoped(owner, lane)}/${encodeURIComponent(tag)}`,
+  id: (owner: string | null, lane: string, position: number) =>
+    `${scoped(owner, lane)}/${String(position).padStart(16, '0')}`,
+  /** An owner's lane, as an id begins with it. */
+  queueOf: (id: string) => id.replace(/\/.*/s, ''),
 } as const;
 
 /** The keys of all its steps, of which the first stands for the operation. */

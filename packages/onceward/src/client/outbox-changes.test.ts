@@ -134,7 +134,7 @@ describe('what can be done to a queued operation', () => {
     const { id, key } = await outbox.enqueue(order('a'));
     await pass(HOUR);
     expect(await outbox.find(id)).toMatchObject({ outcome: 'unknown' });
-    outbox.pause();
+    await outbox.pause();
     await outbox.failed.retry(id);
     expect(await outbox.edit(id, order('b'))).toBe('settling');
     expect(await outbox.cancel(id)).toBe('settling');

@@ -1,4 +1,11 @@
-import type { Operation } from './operation.ts';
+import {
+  type FailureCode,
+  type FailureOutcome,
+  keysOf,
+  type Operation,
+  type WaitingOperation,
+} from './operation.ts';
+import type { Next } from './transition.ts';
 
 /** What happens in an outbox, for logs and progress bars. `id` names the operation. */
 export type OutboxEvent =
@@ -24,7 +31,8 @@ export type OutboxEvent =
   | {
       readonly type: 'failed';
       readonly id: string;
-      readonly outcome: string;
+      readonly outcome: FailureOutcome;
+      readonly code: FailureCode;
       readonly reason: string;
     }
   | { readonly type: 'paused'; readonly reason: PauseReason }
@@ -37,8 +45,13 @@ export type PauseReason = 'auth' | 'user';
 
 /** What tabs tell each other. Losing a message costs time, never correctness. */
 export type Notice =
-  | { readonly kind: 'changed'; readonly lane: string; readonly id: string }
-  | { readonly kind: 'paused'; readonly reason: PauseReason | null };
+  | { readonly kind: 'changed'; readonly id: string }
+  | {
+      readonly kind: 'paused';
+      readonly reason: PauseReason | null;
+      /** Who was refused, where the reason is `auth`. */
+      readonly owner: string | null;
+    };
 
 export interface Bulletin {
   post(notice: Notice): void;
@@ -77,12 +90,37 @@ export class Listeners<T> {
         listener(value);
       } catch (error) {
         // Reported like any uncaught error, after everyone has been told.
-        queueMicrotask(() => {
-          throw error;
-        });
+        void Promise.reject(error);
       }
     }
   }
 }
 
 export type Settled = Exclude<Operation, { state: 'waiting' }>;
+
+/** What to tell of a change that has been made; `null`: nothing that anyone would show. */
+export function eventOf(previous: WaitingOperation, next: Next, now: number): OutboxEvent | null {
+  const { id } = previous;
+  switch (next.state) {
+    case 'gone':
+      return { type: 'cancelled', id };
+    case 'done':
+      return { type: 'done', id, replayed: next.answers.at(-1)?.replayed ?? false };
+    case 'failed':
+      return {
+        type: 'failed',
+        id,
+        outcome: next.outcome,
+        code: next.code,
+        reason: next.reason,
+      };
+  }
+  const { problem, notBefore, direction, delayedAt } = next;
+  const [key = ''] = keysOf(next);
+  if (direction !== previous.direction)
+    return { type: 'turning_back', id, reason: next.cause ?? '' };
+  if (key !== keysOf(previous)[0]) return { type: 'edited', id, key };
+  return problem === null || delayedAt === previous.delayedAt
+    ? null
+    : { type: 'retrying', id, reason: problem, inMs: notBefore - now };
+}

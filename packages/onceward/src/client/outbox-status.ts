@@ -1,10 +1,11 @@
-import type { ClientTimer, ClientWorld } from './client-world.ts';
-import { layout } from './operation.ts';
+import type { ClientTimer } from './client-world.ts';
+import { layout, ownedBy } from './operation.ts';
 import { Listeners, type PauseReason } from './outbox-events.ts';
-import type { OutboxStorage } from './outbox-storage.ts';
+import type { OutboxCore } from './runner.ts';
 
 /** What a user interface shows of an outbox. A new object whenever something in it changed. */
 export interface OutboxStatus {
+  /** Of the current owner; of all, while nobody is signed in. */
   readonly waiting: number;
   readonly failed: number;
   /** Requests on their way from this tab. */
@@ -27,8 +28,7 @@ const COUNT_AFTER_MS = 50;
 const SHARE_OF_TIME = 20;
 
 export class LiveStatus implements StatusStore {
-  readonly #storage: OutboxStorage;
-  readonly #world: ClientWorld;
+  readonly #core: OutboxCore;
   readonly #live: () => Omit<OutboxStatus, 'waiting' | 'failed'>;
   readonly #listeners = new Listeners<void>();
   #status: OutboxStatus;
@@ -36,13 +36,8 @@ export class LiveStatus implements StatusStore {
   #waitMs = COUNT_AFTER_MS;
   #closed = false;
 
-  constructor(
-    storage: OutboxStorage,
-    world: ClientWorld,
-    live: () => Omit<OutboxStatus, 'waiting' | 'failed'>,
-  ) {
-    this.#storage = storage;
-    this.#world = world;
+  constructor(core: OutboxCore, live: () => Omit<OutboxStatus, 'waiting' | 'failed'>) {
+    this.#core = core;
     this.#live = live;
     this.#status = { waiting: 0, failed: 0, ...live() };
   }
@@ -54,18 +49,20 @@ export class LiveStatus implements StatusStore {
   /** Something may have changed: count again, soon. */
   touch(): void {
     if (this.#timer !== null || this.#closed) return;
-    this.#timer = this.#world.startTimer(this.#waitMs, () => {
+    const count = () => {
       this.#timer = null;
       void this.refresh();
-    });
+    };
+    this.#timer = this.#core.world.startTimer(this.#waitMs, count, true);
   }
 
   async refresh(): Promise<void> {
-    const from = this.#world.elapsed();
+    const from = this.#core.world.elapsed();
     try {
-      const waiting = await this.#storage.count(layout.waiting);
-      const failed = await this.#storage.count(layout.failed);
-      this.#waitMs = COUNT_AFTER_MS + SHARE_OF_TIME * (this.#world.elapsed() - from);
+      const own = ownedBy(this.#core.owner());
+      const waiting = await this.#core.book.storage.count(layout.waiting + own);
+      const failed = await this.#core.book.storage.count(layout.failed + own);
+      this.#waitMs = COUNT_AFTER_MS + SHARE_OF_TIME * (this.#core.world.elapsed() - from);
       const next: OutboxStatus = { waiting, failed, ...this.#live() };
       if (this.#closed || JSON.stringify(next) === JSON.stringify(this.#status)) return;
       this.#status = next;

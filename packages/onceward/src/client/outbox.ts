@@ -1,23 +1,26 @@
-import { type BreakerPolicy, Breakers } from './circuit-breaker.ts';
+import { type BreakerPolicy, breakersBy } from './circuit-breaker.ts';
 import { ClientError } from './client-error.ts';
 import {
   type ClientTimer,
   type ClientWorld,
   DAY,
   HOUR,
+  MINUTE,
   mintKey,
   realWorld,
+  SECOND,
 } from './client-world.ts';
 import { alwaysOnline, browserConnectivity, type Connectivity } from './connectivity.ts';
 import { Enqueuer, type Queued, type Wanted } from './enqueue.ts';
 import { FailedOperations } from './failed-operations.ts';
-import { type GroupStep, takeGroup } from './group-intake.ts';
+import type { GroupStep, Groups } from './groups.ts';
 import { forgetOld, RETENTION_DEFAULTS, type Retention } from './housekeeping.ts';
-import type { Operation, WaitingOperation } from './operation.ts';
+import { layout, type Operation, type WaitingOperation, type Wish } from './operation.ts';
 import { OperationBook } from './operation-book.ts';
 import {
   type Bulletin,
   broadcastBulletin,
+  eventOf,
   Listeners,
   type Notice,
   type OutboxEvent,
@@ -26,7 +29,7 @@ import {
   silentBulletin,
 } from './outbox-events.ts';
 import { LiveStatus, type StatusStore } from './outbox-status.ts';
-import type { OutboxStorage } from './outbox-storage.ts';
+import type { Entry, OutboxStorage } from './outbox-storage.ts';
 import {
   checkKey,
   checkName,
@@ -35,23 +38,31 @@ import {
   invalid,
   type OutboxRequest,
   takeRequest,
+  toJson,
 } from './request-intake.ts';
 import { RETRY_DEFAULTS, type RetryPolicy } from './retry-policy.ts';
-import { Runner, type RunnerOptions } from './runner.ts';
+import { type OutboxCore, Runner } from './runner.ts';
 import { noLock, type RunnerLock, webLock } from './runner-lock.ts';
 import type { OutboxAuth, RedirectedAnswer } from './sender.ts';
-import { grantWish } from './transition.ts';
+import { fail, grantWish, isAtStart, type Next, theGroups } from './transition.ts';
 
 export interface OutboxOptions {
   readonly storage: OutboxStorage;
   /** Names the lock and the channel that tabs share; one per storage. */
   readonly name?: string;
   /**
+   * Who is signed in; `null`: nobody. Stored with each operation when it is queued: only operations of the one who is
+   * signed in are sent. Left out, all operations belong to nobody in particular.
+   */
+  readonly owner?: string | null | (() => string | null);
+  /**
    * How long the server remembers a key. An operation that was sent, got no answer and is older is not sent
-   * again but moved to the failed ones as `unknown`. 24 h unless said otherwise; a server of profile `http`
-   * remembers for 5 minutes only.
+   * again but moved to the failed ones as `unknown`. 5 minutes unless said otherwise, as for a server of profile
+   * `http`.
    */
   readonly replayWindowMs?: number;
+  /** How long a server may say "not now" (429, 503, Retry-After) before an operation is given up. A day. */
+  readonly giveUpAfterMs?: number;
   /** Catches the same payload queued again under another key within this time. Off unless given. */
   readonly catchDuplicatesWithinMs?: number;
   readonly auth?: OutboxAuth;
@@ -60,6 +71,8 @@ export interface OutboxOptions {
    * for a sign-in. `true`: the operation is done.
    */
   readonly isDone?: (answer: RedirectedAnswer) => boolean;
+  /** `groups` of this package, where `enqueueGroup` is used. */
+  readonly groups?: Groups;
   readonly retry?: Partial<RetryPolicy>;
   readonly breaker?: BreakerPolicy;
   readonly retention?: Partial<Retention>;
@@ -77,10 +90,13 @@ export interface OutboxOptions {
 const KNOWN = {
   storage: true,
   name: true,
+  owner: true,
   replayWindowMs: true,
+  giveUpAfterMs: true,
   catchDuplicatesWithinMs: true,
   auth: true,
   isDone: true,
+  groups: true,
   retry: true,
   breaker: true,
   retention: true,
@@ -99,6 +115,8 @@ export interface EnqueueOptions {
   /** The key, if the application has one. Queueing it again adds nothing. */
   readonly key?: string;
   readonly label?: string;
+  /** Whatever the application wants to find with the operation: a JSON value. */
+  readonly meta?: unknown;
   /** Takes the place of a waiting, never sent operation of the same lane with the same tag. */
   readonly coalesce?: string;
   /** For this once, do not look for the same payload under another key. */
@@ -115,6 +133,9 @@ export type EditResult = 'replaced' | 'settling' | 'not_waiting';
 /** `cancelled`: it will never happen. `settling`: as soon as the outcome is known, or a group has turned back. */
 export type CancelResult = 'cancelled' | 'settling' | 'not_waiting';
 
+/** `unknown`: it may have happened, and is among the failed operations with its key. */
+export type AbandonResult = 'cancelled' | 'unknown' | 'not_waiting';
+
 /**
  * Operations that happen once, though the device is offline, killed or opened twice. What `enqueue` has answered
  * for is stored and is sent until a definite answer comes, under one key.
@@ -122,73 +143,94 @@ export type CancelResult = 'cancelled' | 'settling' | 'not_waiting';
 export class Outbox {
   readonly status: StatusStore;
   readonly failed: FailedOperations;
-  readonly #options: OutboxOptions;
-  readonly #world: ClientWorld;
-  readonly #book: OperationBook;
+  readonly #core: OutboxCore;
   readonly #enqueuer: Enqueuer;
   readonly #status: LiveStatus;
   readonly #listeners = new Listeners<OutboxEvent>();
   readonly #bulletin: Bulletin;
-  readonly #lock: RunnerLock;
   readonly #closing = new AbortController();
-  readonly #runnerOptions: RunnerOptions;
   #runner: Runner | null = null;
-  #paused: PauseReason | null = null;
-  #running: Promise<unknown> = Promise.resolve();
+  #isPaused = false;
+  /** Whose credentials were refused, until someone signs in. */
+  #refused: { readonly owner: string | null } | null = null;
+  #running: Promise<unknown> | null = null;
   #housekeeping: ClientTimer | null = null;
 
   constructor(options: OutboxOptions) {
     checkOptions(options, KNOWN);
     const name = `onceward:${options.name ?? 'outbox'}`;
     const inBrowser = isBrowser();
-    const connectivity = options.connectivity ?? (inBrowser ? browserConnectivity() : alwaysOnline);
-    this.#options = options;
-    this.#world = options.world ?? realWorld;
-    this.#lock = options.lock ?? (inBrowser ? webLock(name) : noLock);
     this.#bulletin = options.bulletin ?? (inBrowser ? broadcastBulletin(name) : silentBulletin);
-    this.#book = new OperationBook(options.storage);
-    this.#enqueuer = new Enqueuer(this.#book, this.#world, (queued, lane) =>
-      this.#queued(queued, lane),
-    );
-    this.#runnerOptions = this.#composeRunner(connectivity);
-    this.#status = new LiveStatus(options.storage, this.#world, () => ({
+    const connectivity = options.connectivity ?? (inBrowser ? browserConnectivity() : alwaysOnline);
+    const lock = options.lock ?? (inBrowser ? webLock(name) : noLock);
+    const core = this.#compose(options, connectivity, lock);
+    this.#core = core;
+    this.#enqueuer = new Enqueuer(core, ({ id, superseded }, lane) => {
+      if (superseded !== null) this.#tell({ type: 'superseded', id: superseded });
+      this.#tell({ type: 'queued', id, lane });
+      core.changed(id);
+    });
+    this.#status = new LiveStatus(core, () => ({
       sending: this.#runner?.sending ?? 0,
       running: this.#runner !== null,
-      paused: this.#paused,
+      paused: this.#pauseReason(),
       online: connectivity.online(),
     }));
     this.status = this.#status;
-    this.failed = new FailedOperations(this.#book, this.#world, (operation) =>
-      this.#changed(operation),
-    );
+    this.failed = new FailedOperations(core);
     this.#bulletin.listen((notice) => this.#hear(notice));
     this.#status.touch();
+    // So that a page that does not send shows it too.
+    core.look().catch(() => {});
     if (options.start !== false) this.#running = this.#run((runner) => runner.run(), false);
   }
 
-  #composeRunner(connectivity: Connectivity): RunnerOptions {
-    const options = this.#options;
-    const world = this.#world;
-    const policy = { ...RETRY_DEFAULTS, ...options.retry };
-    const send: typeof fetch = options.fetch ?? ((input, init) => fetch(input, init));
+  #compose(given: OutboxOptions, connectivity: Connectivity, lock: RunnerLock): OutboxCore {
+    const { world = realWorld, giveUpAfterMs = DAY, owner = null, ...options } = given;
     return {
-      book: this.#book,
-      world,
-      policy,
-      breakers: new Breakers(world, options.breaker),
+      fetch: (input, init) => fetch(input, init),
+      concurrency: 6,
+      replayWindowMs: 5 * MINUTE,
+      ...options,
       connectivity,
-      sender: { fetch: send, auth: options.auth, isDone: options.isDone, policy, world },
-      concurrency: options.concurrency ?? 6,
-      replayWindowMs: options.replayWindowMs ?? DAY,
-      tell: (event, operation) => this.#tell(event, operation),
-      isPaused: () => this.#paused !== null,
-      onUnauthorized: () => this.#pause('auth'),
+      lock,
+      world,
+      book: new OperationBook(options.storage),
+      policy: { ...RETRY_DEFAULTS, ...options.retry, giveUpAfterMs },
+      breakerFor: breakersBy(world, options.breaker),
+      owner: () => (typeof owner === 'function' ? owner() : owner) ?? null,
+      base:
+        globalThis.document?.baseURI ??
+        globalThis.location?.href ??
+        (options.fetch && 'http://localhost'),
+      tell: (event) => this.#tell(event),
+      changed: (id) => {
+        this.#status.touch();
+        this.#runner?.wake(layout.queueOf(id));
+        this.#bulletin.post({ kind: 'changed', id });
+      },
+      became: (previous, next) => {
+        const event = eventOf(previous, next, world.now());
+        if (event !== null) this.#tell(event);
+        this.#core.changed(previous.id);
+      },
+      isPaused: () => this.#pauseReason() !== null,
+      look: async () => {
+        const [paused] = await options.storage.read([layout.pause]);
+        this.#setPause(paused !== undefined, this.#refused);
+      },
+      refused: (refused) => {
+        this.#setPause(this.#isPaused, { owner: refused });
+        // A service worker may lack what the pages have; it stops, and they go on.
+        if (options.start === false) return;
+        this.#bulletin.post({ kind: 'paused', reason: 'auth', owner: refused });
+      },
     };
   }
 
   /** Stores an operation and answers when it is safe. It is sent when its turn comes. */
   enqueue(request: OutboxRequest, options: EnqueueOptions = {}): Promise<Queued> {
-    return this.#add(takeRequest, request, options);
+    return this.#add(() => takeRequest(request, this.#core), options);
   }
 
   /**
@@ -199,27 +241,30 @@ export class Outbox {
     steps: readonly GroupStep[],
     options: Omit<EnqueueOptions, 'coalesce'> = {},
   ): Promise<Queued> {
-    return this.#add(takeGroup, steps, options);
+    return this.#add((key) => theGroups(this.#core).take(steps, key, this.#core), options);
   }
 
   /** Not an async function: those leave much to the collector, which may have to move ten thousand of them. */
-  #add<T>(
-    take: (given: T, key: string | undefined, world: ClientWorld) => Wanted['taken'],
-    given: T,
+  #add(
+    take: (key: string | undefined) => Wanted['taken'],
     options: EnqueueOptions,
   ): Promise<Queued> {
     try {
       this.#checkOpen();
-      const { lane = 'default', label = null, key, coalesce = null, allowDuplicate } = options;
+      const { lane = 'default', label = null, meta = null, key, coalesce = null } = options;
       checkKey(key);
       if (coalesce !== null) checkName('coalesce', coalesce);
       checkName('lane', lane);
+      const owner = this.#core.owner();
+      if (owner !== null) checkName('owner', owner);
       return this.#enqueuer.add({
+        owner,
         lane,
         label,
+        meta: JSON.parse(toJson(meta, 'meta')),
         key,
-        taken: take(given, key, this.#world),
-        catchWithinMs: allowDuplicate ? null : (this.#options.catchDuplicatesWithinMs ?? null),
+        taken: take(key),
+        catchWithinMs: options.allowDuplicate ? null : (this.#core.catchDuplicatesWithinMs ?? null),
         coalesce,
       });
     } catch (error) {
@@ -227,43 +272,37 @@ export class Outbox {
     }
   }
 
-  #queued({ id, superseded }: Queued, lane: string): void {
-    if (superseded !== null) this.#tell({ type: 'superseded', id: superseded }, null);
-    const operation = { id, lane };
-    this.#tell({ type: 'queued', ...operation }, operation);
-    this.#runner?.wake(lane);
-  }
-
   find(id: string): Promise<Operation | null> {
-    return this.#book.find(id);
+    return this.#core.book.find(id);
   }
 
   findByKey(key: string): Promise<Operation | null> {
-    return this.#book.findByKey(key);
+    return this.#core.book.findByKey(this.#core.owner(), key);
   }
 
-  /** Everything that has not been sent with an answer yet, in order within each lane. */
+  /** What the current owner has queued and has no answer yet, in order within each lane. */
   waiting(): AsyncIterable<WaitingOperation> {
-    return this.#book.all<WaitingOperation>('waiting/');
+    return this.#core.book.all<WaitingOperation>(layout.waiting, this.#core.owner());
   }
 
   /** The operation when it has ended, `null` if it was cancelled or is not known. */
   async whenSettled(id: string, signal?: AbortSignal): Promise<Settled | null> {
     let heard: () => void = () => {};
-    const unlisten = this.#listeners.add((event) => {
-      if (!('id' in event) || event.id === id || event.id === null) heard();
-    });
+    const unlisten = this.#listeners.add(() => heard());
+    signal?.addEventListener('abort', () => heard());
     try {
       for (;;) {
         const hearing = new Promise<void>((resolve) => {
           heard = resolve;
-          signal?.addEventListener('abort', () => resolve(), { once: true });
         });
-        const operation = await this.#book.find(id);
+        const operation = await this.#core.book.find(id);
         if (operation?.state !== 'waiting') return operation;
         this.#checkOpen();
         signal?.throwIfAborted();
+        // What other tabs do is not always heard of.
+        const timer = this.#core.world.startTimer(LOOK_EVERY, heard);
         await hearing;
+        timer.cancel();
       }
     } finally {
       unlisten();
@@ -273,50 +312,82 @@ export class Outbox {
   /** Gives a waiting operation another payload, under a new key and with its attempts reset. */
   async edit(id: string, request: OutboxRequest): Promise<EditResult> {
     this.#checkOpen();
-    const stored = takeRequest(request);
-    const key = mintKey(this.#world);
-    const hash = await fingerprintOf([stored], this.#world);
-    const wish = { kind: 'edit', key, request: stored, hash } as const;
-    const changed = await this.#wish(id, wish);
-    if (changed === 'granted') this.#tell({ type: 'edited', id, key }, null);
-    return changed === 'granted' ? 'replaced' : changed;
+    const stored = takeRequest(request, this.#core);
+    const key = mintKey(this.#core.world);
+    const hash = await fingerprintOf([stored], this.#core.world);
+    const next = await this.#wish(id, { kind: 'edit', key, request: stored, hash });
+    if (next === null) return 'not_waiting';
+    return next.state === 'waiting' && next.wish !== null ? 'settling' : 'replaced';
   }
 
   /** Takes an operation back before it happens. A group takes back the steps that are done. */
   async cancel(id: string): Promise<CancelResult> {
-    this.#checkOpen();
-    const changed = await this.#wish(id, { kind: 'cancel' });
-    if (changed === 'granted') this.#tell({ type: 'cancelled', id }, null);
-    return changed === 'granted' ? 'cancelled' : changed;
+    const next = await this.#wish(id, { kind: 'cancel' });
+    if (next === null) return 'not_waiting';
+    return next.state === 'gone' ? 'cancelled' : 'settling';
   }
 
-  async #wish(
-    id: string,
-    wish: NonNullable<WaitingOperation['wish']>,
-  ): Promise<'granted' | 'settling' | 'not_waiting'> {
-    for (;;) {
-      const operation = await this.#book.waiting(id);
-      if (operation === null) return 'not_waiting';
+  #wish(id: string, wish: Wish): Promise<Next | null> {
+    return this.#replace(id, (operation) => {
       if (wish.kind === 'edit' && operation.group) {
         throw invalid('a group cannot be edited; cancel it');
       }
       const wishing: WaitingOperation = { ...operation, wish };
-      const granted = grantWish(wishing, this.#world.now());
-      if (!(await this.#book.replace(operation, granted ?? wishing))) continue;
-      this.#changed(operation);
-      const ended = granted?.state === 'gone' || (granted !== null && wish.kind === 'edit');
-      return ended ? 'granted' : 'settling';
+      return grantWish(wishing, this.#core) ?? wishing;
+    });
+  }
+
+  /**
+   * Gives up an operation now, though it may have happened: for one that can be neither settled nor cancelled. Then it
+   * is kept among the failed ones as `unknown`. A group is left as far as it has come.
+   */
+  async abandon(id: string): Promise<AbandonResult> {
+    const next = await this.#replace(id, (operation) =>
+      operation.unsettledSince === null && isAtStart(operation)
+        ? { state: 'gone' }
+        : fail(operation, 'unknown', ABANDONED, this.#core.world.now()),
+    );
+    if (next === null) return 'not_waiting';
+    return next.state === 'gone' ? 'cancelled' : 'unknown';
+  }
+
+  /** Tries a waiting operation again at once, if it is its turn. `false`: it does not wait. */
+  async retryNow(id: string): Promise<boolean> {
+    return (await this.#replace(id, (waiting) => ({ ...waiting, notBefore: 0 }))) !== null;
+  }
+
+  /** Tries until nobody comes between the look and the change. `null`: it does not wait. */
+  async #replace(id: string, change: (operation: WaitingOperation) => Next): Promise<Next | null> {
+    this.#checkOpen();
+    for (;;) {
+      const operation = await this.#core.book.waiting(id);
+      if (operation === null) return null;
+      const next = change(operation);
+      if (await this.#core.book.replace(operation, next)) {
+        this.#core.became(operation, next);
+        return next;
+      }
     }
   }
 
-  /** Sends nothing more until `resume`. What is on its way is settled first. */
-  pause(): void {
-    this.#pause('user');
+  /**
+   * Nothing more is begun until `resume`, by any tab, in this life of the app or a later one. What is on its way is
+   * settled. Answers when that is stored.
+   */
+  async pause(): Promise<void> {
+    await this.#storePause({ version: 1 }, 'user');
   }
 
-  /** Goes on after `pause`, or after the user has signed in again. */
-  resume(): void {
-    this.#pause(null);
+  /** Goes on after `pause`. Also to be called when someone has signed in. */
+  async resume(): Promise<void> {
+    await this.#storePause(null, null);
+  }
+
+  async #storePause(next: Entry | null, reason: 'user' | null): Promise<void> {
+    await this.#core.book.swap([{ key: layout.pause, next }]);
+    const notice = { kind: 'paused', reason, owner: null } as const;
+    this.#hear(notice);
+    this.#bulletin.post(notice);
   }
 
   /** Sends what can be sent now, if no other tab is at it, and answers when that is done. */
@@ -342,21 +413,22 @@ export class Outbox {
     await this.#enqueuer.last;
     this.#status.close();
     this.#bulletin.close();
-    this.#tell({ type: 'changed_elsewhere', id: null }, null);
-    await this.#options.storage.close();
+    this.#tell({ type: 'changed_elsewhere', id: null });
+    await this.#core.book.storage.close();
   }
 
   async #run(work: (runner: Runner) => Promise<void>, ifFree: boolean): Promise<void> {
     if (this.#runner !== null) return work(this.#runner);
     const { signal } = this.#closing;
-    await this.#lock.hold(
-      async () => {
-        const runner = new Runner(this.#runnerOptions, signal);
+    await this.#core.lock.hold(
+      async (held) => {
+        const runner = new Runner(this.#core, held);
         this.#runner = runner;
         this.#status.touch();
         this.#keepHouse();
         await work(runner);
         this.#runner = null;
+        this.#status.touch();
       },
       { signal, ifFree },
     );
@@ -364,59 +436,59 @@ export class Outbox {
 
   /** The runner forgets what is old, now and every hour. */
   #keepHouse(): void {
-    const retention = { ...RETENTION_DEFAULTS, ...this.#options.retention };
-    forgetOld(this.#book, retention, this.#world)
-      .catch((error) => this.#tell({ type: 'storage_failed', message: String(error) }, null))
-      .finally(() => {
-        if (this.#closing.signal.aborted || this.#runner === null) return;
-        this.#housekeeping = this.#world.startTimer(HOUR, () => this.#keepHouse());
-      });
+    const { book, world, retention } = this.#core;
+    this.#housekeeping?.cancel();
+    if (this.#closing.signal.aborted || this.#runner === null) return;
+    this.#housekeeping = world.startTimer(HOUR, () => this.#keepHouse(), true);
+    forgetOld(book, { ...RETENTION_DEFAULTS, ...retention }, world).catch((error) =>
+      this.#tell({ type: 'storage_failed', message: String(error) }),
+    );
   }
 
-  #pause(reason: PauseReason | null): void {
-    this.#setPaused(reason);
-    this.#bulletin.post({ kind: 'paused', reason });
+  #pauseReason(): PauseReason | null {
+    if (this.#isPaused) return 'user';
+    return this.#refused !== null && this.#refused.owner === this.#core.owner() ? 'auth' : null;
   }
 
-  #setPaused(reason: PauseReason | null): void {
-    this.#paused = reason;
+  #setPause(isPaused: boolean, refused: { readonly owner: string | null } | null): void {
+    const before = this.#pauseReason();
+    this.#isPaused = isPaused;
+    this.#refused = refused;
+    const reason = this.#pauseReason();
+    if (reason === before) return;
+    this.#tell(reason === null ? { type: 'resumed' } : { type: 'paused', reason });
     if (reason === null) this.#runner?.wakeAll();
-    this.#tell(reason === null ? { type: 'resumed' } : { type: 'paused', reason }, null);
   }
 
-  /** `operation` is given when the other tabs should look at it too. */
-  #tell(event: OutboxEvent, operation: { id: string; lane: string } | null): void {
+  #tell(event: OutboxEvent): void {
     this.#status.touch();
     this.#listeners.tell(event);
-    if (operation !== null && event.type !== 'sending') this.#post(operation);
-  }
-
-  #changed(operation: { id: string; lane: string }): void {
-    this.#status.touch();
-    this.#runner?.wake(operation.lane);
-    this.#post(operation);
-  }
-
-  #post({ id, lane }: { id: string; lane: string }): void {
-    this.#bulletin.post({ kind: 'changed', id, lane });
   }
 
   #hear(notice: Notice): void {
-    if (notice.kind === 'paused') {
-      this.#setPaused(notice.reason);
+    if (notice.kind === 'changed') {
+      this.#runner?.wake(layout.queueOf(notice.id));
+      this.#tell({ type: 'changed_elsewhere', id: notice.id });
       return;
     }
-    this.#runner?.wake(notice.lane);
-    this.#tell({ type: 'changed_elsewhere', id: notice.id }, null);
+    const { reason, owner } = notice;
+    if (reason === 'auth') this.#setPause(this.#isPaused, { owner });
+    else this.#setPause(reason !== null, reason && this.#refused);
+    if (reason === null) this.#runner?.wakeAll();
   }
 
   #checkOpen(): void {
-    if (this.#closing.signal.aborted)
+    if (this.#closing.signal.aborted) {
       throw new ClientError('OUTBOX_CLOSED', 'the outbox is closed');
+    }
   }
 }
 
-/** Later Nodes have a `navigator` with locks too, but they do not know whether they are online. */
+/** What other tabs do is not always heard of. */
+const LOOK_EVERY = 2 * SECOND;
+const ABANDONED = { code: 'ABANDONED', reason: 'abandoned' } as const;
+
+/** Later Nodes have a `navigator` too, but they do not know whether they are online. */
 function isBrowser(): boolean {
-  return typeof navigator !== 'undefined' && 'onLine' in navigator && 'locks' in navigator;
+  return typeof navigator !== 'undefined' && 'onLine' in navigator;
 }

@@ -12,56 +12,78 @@ export interface OutboxRequest {
   readonly body?: string | Uint8Array;
 }
 
-const LONGEST_NAME = 100;
+/** What relative addresses are relative to; a `fetch` that was given may have an idea of its own. */
+export interface Base {
+  readonly base: string | undefined;
+}
+
+const LONGEST_NAME = 255;
 const LARGEST_BODY = 5 * 1_024 * 1_024;
 
 /** They would be written to the device's disk, and be stale when the request is sent. */
-const NOT_STORED = /^(proxy-)?authorization$|^cookie$|^x-api-secret$/;
-const KEY_HEADERS = /^(x-)?idempotency-key$/;
-
-/** Shared by all requests that name none themselves. */
-const NO_HEADERS = {};
-const JSON_HEADERS = { 'content-type': 'application/json' };
+const CREDENTIAL =
+  /cookie|token|secret|passw|jwt|[cx]srf|api-?key|authoriz|(^|-)(auth|session|signature|access-key)(-|$)/;
+const KEY_HEADERS = /^(x-)?idempotency-/;
 
 /** Checks a request and brings it into the form that is stored, of which the giver holds no part. */
-export function takeRequest(given: OutboxRequest): StoredRequest {
-  const { json, body } = given;
+export function takeRequest(given: OutboxRequest, core: Base): StoredRequest {
+  const { json, body, url } = Object(given) as OutboxRequest;
+  if (!url) throw invalid('url is missing');
   const method = given.method?.toUpperCase() ?? 'POST';
-  if (method !== 'POST') {
-    if (!/^[A-Z]+$/.test(method)) throw invalid(`${method} is not an HTTP method`);
-    if (/^(GET|HEAD)$/.test(method)) throw invalid(`for ${method} call fetch`);
-  }
-  const url = String(given.url);
-  if (!url) throw invalid('url is empty');
+  if (/^(GET|HEAD)$/.test(method)) throw invalid(`for ${method} call fetch`);
   if (json !== undefined && body !== undefined) throw invalid('give json or body, not both');
-  let headers: Record<string, string> = json === undefined ? NO_HEADERS : JSON_HEADERS;
-  // The class is the browser's own and slow to make: most requests name no headers.
-  if (given.headers) {
-    headers = { ...headers };
-    for (const [name, value] of new Headers(given.headers)) {
-      if (NOT_STORED.test(name)) {
-        throw invalid(`header ${name} is a credential, never stored: give it in auth.headers`);
-      }
-      if (KEY_HEADERS.test(name)) {
-        throw invalid(`header ${name} is set by the outbox: give it as key`);
-      }
-      headers[name] = value;
-    }
+  const taken = json === undefined ? body : toJson(json);
+  const isBytes = taken instanceof Uint8Array;
+  if (taken !== undefined && !isBytes && typeof taken !== 'string') {
+    throw invalid('body is text or a Uint8Array, nothing else can be stored');
   }
-  const taken = json === undefined ? body : JSON.stringify(json);
-  if (taken === undefined && json !== undefined) throw invalid('json is not a JSON value');
   // Before bytes are turned into text, which takes long if there are many.
   if (taken && taken.length > LARGEST_BODY) {
-    throw invalid(`the body has a length of ${taken.length}; the limit is ${LARGEST_BODY}`);
+    throw invalid(`body: a length of ${taken.length}; the limit is ${LARGEST_BODY}`);
   }
-  const isBytes = taken instanceof Uint8Array;
-  return {
+  const request = {
     method,
-    url,
-    headers,
+    url: String(url),
+    headers: takeHeaders(given.headers, json !== undefined),
     body: isBytes ? toBase64(taken) : (taken ?? null),
     bodyEncoding: isBytes ? 'base64' : 'text',
-  };
+  } as const;
+  checkSendable(request, core);
+  return request;
+}
+
+function takeHeaders(given: HeadersInit | undefined, isJson: boolean): Record<string, string> {
+  const headers: Record<string, string> = isJson ? { 'content-type': 'application/json' } : {};
+  for (const [name, value] of attempt('headers', () => new Headers(given))) {
+    if (CREDENTIAL.test(name)) {
+      throw invalid(`header ${name} is a credential, never stored: give it in auth.headers`);
+    }
+    if (KEY_HEADERS.test(name)) {
+      throw invalid(`header ${name} is set by the outbox: give it as key`);
+    }
+    headers[name] = value;
+  }
+  return headers;
+}
+
+export function toJson(value: unknown, what = 'json'): string {
+  const text = attempt(what, () => JSON.stringify(value));
+  if (text === undefined) throw invalid(`${what} is not a JSON value`);
+  return text;
+}
+
+/** Throws if the platform would refuse to send it. */
+export function checkSendable({ url, method }: StoredRequest, { base }: Base): void {
+  const request = attempt('request', () => new Request(new URL(url, base), { method }));
+  if (!/^https?:/.test(request.url)) throw invalid(`nothing can be sent to ${url}`);
+}
+
+function attempt<T>(what: string, work: () => T): T {
+  try {
+    return work();
+  } catch (cause) {
+    throw invalid(`${what}: ${(cause as Error).message}`);
+  }
 }
 
 function toBase64(bytes: Uint8Array): string {
@@ -80,13 +102,7 @@ export function fingerprintOf(
   requests: readonly StoredRequest[],
   world: ClientWorld,
 ): Promise<string> {
-  const told = requests.map(({ method, url, body, bodyEncoding }) => [
-    method,
-    url,
-    bodyEncoding,
-    body,
-  ]);
-  return world.digest(JSON.stringify(told));
+  return world.digest(JSON.stringify(requests, ['method', 'url', 'body', 'bodyEncoding']));
 }
 
 /** What any header can carry; the server holds the key to the syntax of its profile. */
@@ -97,8 +113,8 @@ export function checkKey(key: string | undefined): void {
 }
 
 export function checkName(what: string, name: string): void {
-  if (name.length < 1 || name.length > LONGEST_NAME || !name.isWellFormed()) {
-    throw invalid(`${what} has 1 to ${LONGEST_NAME} whole characters, not ${name.length}`);
+  if (typeof name !== 'string' || !name || name.length > LONGEST_NAME || !name.isWellFormed()) {
+    throw invalid(`${what} is a text of 1 to ${LONGEST_NAME} whole characters`);
   }
 }
 
@@ -106,7 +122,7 @@ export function checkName(what: string, name: string): void {
 export function checkOptions(options: object, known: Readonly<Record<string, true>>): void {
   for (const name of Object.keys(options)) {
     if (!(name in known)) {
-      throw invalid(`${name} is not an option; these are: ${Object.keys(known).join(', ')}`);
+      throw invalid(`${name} is not an option; these are: ${Object.keys(known)}`);
     }
   }
 }

@@ -1,35 +1,45 @@
-import type { Breakers } from './circuit-breaker.ts';
-import { type ClientTimer, type ClientWorld, MINUTE, pause, SECOND } from './client-world.ts';
+import type { CircuitBreaker } from './circuit-breaker.ts';
+import { type ClientTimer, MINUTE, pause, SECOND } from './client-world.ts';
 import type { Connectivity } from './connectivity.ts';
-import { currentRequest, type WaitingOperation } from './operation.ts';
+import type { Retention } from './housekeeping.ts';
+import { currentRequest, ownerOf, type WaitingOperation } from './operation.ts';
 import type { OperationBook } from './operation-book.ts';
 import type { OutboxEvent } from './outbox-events.ts';
-import { backoffMs, LONGEST_WAIT, type RetryPolicy } from './retry-policy.ts';
-import { type SenderOptions, sendOnce } from './sender.ts';
-import { fail, type Judged, type Next, transition } from './transition.ts';
+import { backoffMs } from './retry-policy.ts';
+import type { RunnerLock } from './runner-lock.ts';
+import { Sender, type SenderOptions, type Sent } from './sender.ts';
+import { fail, type Next, transition, type Ways } from './transition.ts';
 import { afterDoubt, type Verdict } from './verdict.ts';
 
-export interface RunnerOptions {
+/** What the parts of an outbox share. */
+export interface OutboxCore extends SenderOptions, Ways {
   readonly book: OperationBook;
-  readonly world: ClientWorld;
-  readonly policy: RetryPolicy;
-  readonly breakers: Breakers;
+  breakerFor(url: string): CircuitBreaker;
   readonly connectivity: Connectivity;
-  readonly sender: SenderOptions;
+  readonly lock: RunnerLock;
+  readonly retention?: Partial<Retention>;
+  readonly catchDuplicatesWithinMs?: number;
   /** How many lanes send at the same time. */
   readonly concurrency: number;
   /** How long the server remembers a key; see `isPastWindow`. */
   readonly replayWindowMs: number;
-  readonly tell: (event: OutboxEvent, operation: { id: string; lane: string } | null) => void;
-  readonly isPaused: () => boolean;
-  readonly onUnauthorized: () => void;
+  tell(event: OutboxEvent): void;
+  /** Whoever sends has to look at this operation, here or in another tab. */
+  changed(id: string): void;
+  /** An operation has become another. */
+  became(previous: WaitingOperation, next: Next): void;
+  isPaused(): boolean;
+  /** Takes note of a pause that another tab, or an earlier life, has stored. */
+  look(): Promise<void>;
+  /** The server has refused the credentials of this owner. */
+  refused(owner: string | null): void;
 }
 
 /** What another tab stored without being able to say so is found at the latest after this. */
 const RESCAN_EVERY = 30 * SECOND;
 
 interface Lane {
-  busy: boolean;
+  driving: Promise<void> | null;
   /** Something happened while it was busy: look again. */
   again: boolean;
   timer: ClientTimer | null;
@@ -51,16 +61,17 @@ interface Lane {
  * | after it is written                       | done, or the next step of a group | nothing to do, or the next step  |
  */
 export class Runner {
-  readonly #options: RunnerOptions;
+  readonly #core: OutboxCore;
+  readonly #sender: Sender;
   readonly #lanes = new Map<string, Lane>();
   readonly #signal: AbortSignal;
   #sending = 0;
   #slotsTaken = 0;
   readonly #slotQueue: (() => void)[] = [];
-  #whenNothingIsBusy: (() => void)[] = [];
 
-  constructor(options: RunnerOptions, signal: AbortSignal) {
-    this.#options = options;
+  constructor(core: OutboxCore, signal: AbortSignal) {
+    this.#core = core;
+    this.#sender = new Sender(core);
     this.#signal = signal;
   }
 
@@ -70,11 +81,11 @@ export class Runner {
 
   /** Works until the signal is aborted. */
   async run(): Promise<void> {
-    const { connectivity, world } = this.#options;
+    const { connectivity, world } = this.#core;
     const unlisten = connectivity.listen(() => this.wakeAll());
     while (!this.#signal.aborted) {
       await this.#rescan();
-      await pause(world, RESCAN_EVERY, this.#signal);
+      await pause(world, RESCAN_EVERY, this.#signal, true);
     }
     unlisten();
     await this.#whenIdle();
@@ -86,8 +97,18 @@ export class Runner {
     await this.#whenIdle();
   }
 
-  wake(name: string): void {
-    if (!this.#signal.aborted) void this.#drive(name);
+  /** Looks at an owner's lane. */
+  wake(queue: string): void {
+    if (this.#signal.aborted) return;
+    const lane = this.#lanes.get(queue) ?? {
+      driving: null,
+      again: true,
+      timer: null,
+      storageFailures: 0,
+    };
+    this.#lanes.set(queue, lane);
+    lane.again = true;
+    lane.driving ??= this.#drive(queue, lane);
   }
 
   wakeAll(): void {
@@ -96,26 +117,25 @@ export class Runner {
 
   async #rescan(): Promise<void> {
     try {
-      for await (const name of this.#options.book.lanes()) this.wake(name);
+      for await (const queue of this.#core.book.queues()) this.wake(queue);
     } catch (error) {
       this.#tellOfStorage(error);
     }
   }
 
   #tellOfStorage(error: unknown): void {
-    this.#options.tell({ type: 'storage_failed', message: String(error) }, null);
+    this.#core.tell({ type: 'storage_failed', message: String(error) });
   }
 
-  #whenIdle(): Promise<void> {
-    if (!this.#isBusy()) return Promise.resolve();
-    return new Promise((resolve) => this.#whenNothingIsBusy.push(resolve));
+  async #whenIdle(): Promise<void> {
+    for (;;) {
+      const busy = [...this.#lanes.values()].find(({ driving }) => driving !== null);
+      if (busy === undefined) return;
+      await busy.driving;
+    }
   }
 
-  async #drive(name: string): Promise<void> {
-    const lane = this.#lane(name);
-    lane.again = true;
-    if (lane.busy) return;
-    lane.busy = true;
+  async #drive(name: string, lane: Lane): Promise<void> {
     lane.timer?.cancel();
     lane.timer = null;
     try {
@@ -126,35 +146,21 @@ export class Runner {
     } catch (error) {
       lane.storageFailures += 1;
       this.#tellOfStorage(error);
-      const { policy, world } = this.#options;
+      const { policy, world } = this.#core;
       this.#wakeLater(name, lane, backoffMs(policy, lane.storageFailures, world));
     }
-    lane.busy = false;
+    lane.driving = null;
     if (lane.timer === null) this.#lanes.delete(name);
-    if (!this.#isBusy()) for (const resolve of this.#whenNothingIsBusy.splice(0)) resolve();
   }
 
   #isHalted(): boolean {
-    return this.#signal.aborted || this.#options.isPaused();
-  }
-
-  #isBusy(): boolean {
-    return [...this.#lanes.values()].some((lane) => lane.busy);
-  }
-
-  #lane(name: string): Lane {
-    let lane = this.#lanes.get(name);
-    if (lane === undefined) {
-      lane = { busy: false, again: false, timer: null, storageFailures: 0 };
-      this.#lanes.set(name, lane);
-    }
-    return lane;
+    return this.#signal.aborted || this.#core.isPaused();
   }
 
   #wakeLater(name: string, lane: Lane, ms: number): void {
     if (this.#signal.aborted) return;
     lane.timer?.cancel();
-    lane.timer = this.#options.world.startTimer(ms, () => {
+    lane.timer = this.#core.world.startTimer(ms, () => {
       lane.timer = null;
       this.wake(name);
     });
@@ -162,21 +168,23 @@ export class Runner {
 
   /** Does one thing for the lane. `false`: there is nothing to do now. */
   async #advance(name: string, lane: Lane): Promise<boolean> {
-    const { book, world, breakers, connectivity } = this.#options;
+    const { book, world, groups, breakerFor, connectivity, owner } = this.#core;
     if (this.#isHalted() || !connectivity.online()) return false;
     const operation = await book.head(name, world.now());
-    if (operation === null) return false;
+    if (operation === null || ownerOf(operation) !== owner()) return false;
+    if (operation.group && !groups) return false;
     const waitMs = operation.notBefore - world.now();
-    // A longer one was written down by a clock that has been set back since.
-    if (waitMs > 0 && waitMs <= LONGEST_WAIT) {
+    // A clock that has been set back since would make it longer than was meant.
+    if (waitMs > 0 && world.now() >= operation.delayedAt) {
       this.#wakeLater(name, lane, waitMs);
       return false;
     }
     await this.#takeSlot();
     try {
       // The wait for a slot may have been long enough for all of this to change.
+      await this.#core.look();
       if (this.#isHalted()) return false;
-      const breaker = breakers.for(currentRequest(operation).request.url);
+      const breaker = breakerFor(currentRequest(operation).request.url);
       const awayMs = breaker.admit();
       if (awayMs > 0) {
         this.#wakeLater(name, lane, awayMs);
@@ -187,7 +195,7 @@ export class Runner {
         verdict = await this.#attempt(operation);
       } finally {
         // Also when the storage failed in between: an admitted attempt that is never heard of shuts all others out.
-        breaker.report(verdict);
+        breaker.report(verdict, true);
       }
       return true;
     } finally {
@@ -197,30 +205,33 @@ export class Runner {
 
   /** `null`: nothing was sent, because the operation had changed or must not be sent any more. */
   async #attempt(operation: WaitingOperation): Promise<Verdict | null> {
-    const { book, world, replayWindowMs, tell } = this.#options;
-    const onlyAttempt = operation.unsettledSince === null;
-    let current = operation;
-    if (!onlyAttempt && isPastWindow(operation, world.now(), replayWindowMs)) {
-      const next = fail(operation, 'unknown', PAST_WINDOW, world.now());
-      if (await book.replace(operation, next)) this.#tellWhatBecame(operation, next);
+    const { book, replayWindowMs, world, tell, became } = this.#core;
+    const firstSent = operation.unsettledSince;
+    const now = world.now();
+    if (isPastWindow(operation, now, replayWindowMs)) {
+      const next = fail(operation, 'unknown', WINDOW_PASSED, now);
+      if (await book.replace(operation, next)) became(operation, next);
       return null;
     }
-    if (onlyAttempt) {
-      current = { ...operation, unsettledSince: world.now() };
-      if (!(await book.replace(operation, current))) return null;
-      current = { ...current, version: operation.version + 1 };
-    }
+    // Each attempt is marked: one that another tab has on its way may still happen when this one has not.
+    const marked = {
+      ...operation,
+      begun: (operation.begun ?? 0) + 1,
+      unsettledSince: firstSent ?? now,
+    };
+    if (!(await book.replace(operation, marked))) return null;
+    const current = { ...marked, version: operation.version + 1 };
     const attempt = current.attempts + current.misses + 1;
     const step = { step: current.cursor + 1, steps: current.steps.length };
     this.#sending += 1;
-    tell({ type: 'sending', id: current.id, attempt, ...step }, current);
-    const sent = await sendOnce(current, this.#signal, this.#options.sender);
+    tell({ type: 'sending', id: current.id, attempt, ...step });
+    const sent = await this.#sender.send(current, firstSent, this.#signal);
     this.#sending -= 1;
-    const verdict = onlyAttempt ? sent.verdict : afterDoubt(sent.verdict);
+    const verdict = firstSent === null ? sent.verdict : afterDoubt(sent.verdict);
     if (verdict.kind !== 'aborted') {
-      await this.#settle(current, { verdict, answer: sent.answer, onlyAttempt });
+      await this.#settle(current, { ...sent, verdict }, firstSent === null);
     }
-    if (verdict.kind === 'unauthorized') this.#options.onUnauthorized();
+    if (verdict.kind === 'unauthorized') this.#core.refused(ownerOf(operation));
     return verdict;
   }
 
@@ -228,16 +239,17 @@ export class Runner {
    * Writes down what came of an attempt. If the operation has changed meanwhile (someone wishes to edit it),
    * the answer is applied to what it is now; if it has another key by now, the answer is not its own.
    */
-  async #settle(operation: WaitingOperation, judged: Judged): Promise<void> {
-    const { book, policy, world } = this.#options;
+  async #settle(operation: WaitingOperation, sent: Sent, wasFirst: boolean): Promise<void> {
+    const { book, policy, world, became } = this.#core;
     const { key } = currentRequest(operation);
     let current: WaitingOperation | null = operation;
     let failures = 0;
     while (current !== null && currentRequest(current).key === key && !this.#signal.aborted) {
-      const next = transition(current, judged, policy, world);
+      const onlyAttempt = wasFirst && current.begun === operation.begun;
+      const next = transition(current, { ...sent, onlyAttempt }, this.#core);
       try {
         if (await book.replace(current, failures === 0 ? next : withoutBodies(next))) {
-          this.#tellWhatBecame(current, next);
+          became(current, next);
           return;
         }
         current = await book.waiting(operation.id);
@@ -251,43 +263,8 @@ export class Runner {
     }
   }
 
-  #tellWhatBecame(previous: WaitingOperation, next: Next): void {
-    const { id } = previous;
-    const tell = (event: OutboxEvent) => this.#options.tell(event, previous);
-    switch (next.state) {
-      case 'done':
-        tell({ type: 'done', id, replayed: next.answers.at(-1)?.replayed ?? false });
-        break;
-      case 'failed':
-        tell({ type: 'failed', id, outcome: next.outcome, reason: next.reason });
-        break;
-      case 'gone':
-        tell({ type: 'cancelled', id });
-        break;
-      case 'waiting':
-        this.#tellOfWaiting(previous, next, tell);
-    }
-  }
-
-  #tellOfWaiting(
-    previous: WaitingOperation,
-    next: WaitingOperation,
-    tell: (event: OutboxEvent) => void,
-  ): void {
-    const { id } = next;
-    const key = next.steps[0]?.key ?? '';
-    if (previous.direction !== next.direction) {
-      tell({ type: 'turning_back', id, reason: next.cause ?? '' });
-    } else if (key !== previous.steps[0]?.key) {
-      tell({ type: 'edited', id, key });
-    } else if (next.problem !== null) {
-      const inMs = Math.max(0, next.notBefore - this.#options.world.now());
-      tell({ type: 'retrying', id, reason: next.problem, inMs });
-    }
-  }
-
   #takeSlot(): Promise<void> {
-    if (this.#slotsTaken < this.#options.concurrency) {
+    if (this.#slotsTaken < this.#core.concurrency) {
       this.#slotsTaken += 1;
       return Promise.resolve();
     }
@@ -301,18 +278,24 @@ export class Runner {
   }
 }
 
-const PAST_WINDOW = 'no answer, and the server may have forgotten the key';
+const WINDOW_PASSED = {
+  code: 'WINDOW_PASSED',
+  reason: 'the server may have forgotten the key',
+} as const;
 
 /**
  * Whether an attempt without an answer lies so far back that the server may have forgotten its key. A clock
- * that was set back tells nothing, which is treated the same.
+ * that was set back tells nothing, which is treated the same. Who asks for another try has decided that.
  */
 function isPastWindow(operation: WaitingOperation, now: number, windowMs: number): boolean {
-  const agoMs = now - (operation.unsettledSince ?? now);
+  const { unsettledSince, retriedAt } = operation;
+  if (unsettledSince === null) return false;
+  const agoMs = now - (retriedAt ?? unsettledSince);
   return agoMs > windowMs || agoMs < -MINUTE;
 }
 
 function withoutBodies(next: Next): Next {
+  if (next.state === 'failed') return { ...next, answer: null };
   if (next.state !== 'done') return next;
   return { ...next, answers: next.answers.map((answer) => answer && { ...answer, body: null }) };
 }

@@ -1,24 +1,27 @@
-import { type ClientWorld, withDeadline } from './client-world.ts';
-import { fillIn } from './fill-in.ts';
-import { KEY_HEADER, readReplay } from './idempotent-fetch.ts';
-import { currentRequest, type StoredAnswer, type WaitingOperation } from './operation.ts';
-import { bodyBytes } from './request-intake.ts';
-import type { RetryPolicy } from './retry-policy.ts';
+import { type ClientWorld, SECOND, withDeadline } from './client-world.ts';
+import type { Groups } from './groups.ts';
+import { FIRST_SENT_HEADER, KEY_HEADER, readReplay } from './idempotent-fetch.ts';
+import { currentRequest, ownerOf, type StoredAnswer, type WaitingOperation } from './operation.ts';
+import { type Base, bodyBytes, checkSendable } from './request-intake.ts';
+import type { Patience } from './transition.ts';
 import { type Answer, judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';
 
-/** Credentials are asked for at each send, never stored. */
+/** Credentials are asked for at each send, never stored. Both have ten seconds to answer. */
 export interface OutboxAuth {
   headers(): Record<string, string> | Promise<Record<string, string>>;
-  /** Called once after a 401. `true`: `headers()` has something new to offer. */
+  /** Called after a 401, once for all that got it. `true`: `headers()` has something new to offer. */
   refresh?(): Promise<boolean>;
 }
 
-export interface SenderOptions {
+export interface SenderOptions extends Base {
   readonly fetch: typeof fetch;
-  readonly auth: OutboxAuth | undefined;
+  readonly auth?: OutboxAuth;
+  /** Who is signed in now. */
+  readonly owner: () => string | null;
   /** Whether an answer at the end of a redirect says that it was done. None does unless told. */
-  readonly isDone: ((answer: RedirectedAnswer) => boolean) | undefined;
-  readonly policy: RetryPolicy;
+  readonly isDone?: (answer: RedirectedAnswer) => boolean;
+  readonly groups?: Groups;
+  readonly policy: Patience;
   readonly world: ClientWorld;
 }
 
@@ -35,59 +38,105 @@ export interface Sent {
   readonly answer: StoredAnswer | null;
 }
 
-/** Longer answers are not kept with a success; the application can fetch what it needs. */
+/** Longer answers are not kept; the application can fetch what it needs. */
 export const LONGEST_KEPT_ANSWER = 64 * 1_024;
 
-/** Sends the current step of an operation once (twice after a 401 that could be mended) and says what it means. */
-export async function sendOnce(
-  operation: WaitingOperation,
-  signal: AbortSignal,
-  options: SenderOptions,
-): Promise<Sent> {
-  const first = await attempt(operation, signal, options);
-  if (first.verdict.kind !== 'unauthorized' || options.auth?.refresh === undefined) return first;
-  const refreshed = await options.auth.refresh().catch(() => false);
-  return refreshed ? attempt(operation, signal, options) : first;
+const AUTH_LIMIT = 10 * SECOND;
+
+/** Sends operations, each with the credentials of its owner. */
+export class Sender {
+  readonly #options: SenderOptions;
+  #refreshing: Promise<boolean> | null = null;
+  #refreshed = 0;
+
+  constructor(options: SenderOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Sends the current step of an operation once (twice after a 401 that could be mended) and says what it means.
+   * `firstSent`: when an earlier attempt was sent of which nothing is known.
+   */
+  async send(
+    operation: WaitingOperation,
+    firstSent: number | null,
+    signal: AbortSignal,
+  ): Promise<Sent> {
+    const refreshed = this.#refreshed;
+    const first = await this.#attempt(operation, firstSent, signal);
+    if (first.verdict.kind !== 'unauthorized') return first;
+    // Another may have refreshed while this one was on its way.
+    return this.#refreshed > refreshed || (await this.#refresh(signal))
+      ? this.#attempt(operation, firstSent, signal)
+      : first;
+  }
+
+  /** One at a time, however many got a 401. */
+  #refresh(signal: AbortSignal): Promise<boolean> {
+    const { auth, world } = this.#options;
+    this.#refreshing ??= withDeadline(world, AUTH_LIMIT, signal, async () => auth?.refresh?.())
+      .catch(() => false)
+      .then((fresh) => {
+        this.#refreshing = null;
+        if (fresh) this.#refreshed += 1;
+        return !!fresh;
+      });
+    return this.#refreshing;
+  }
+
+  async #attempt(
+    operation: WaitingOperation,
+    firstSent: number | null,
+    signal: AbortSignal,
+  ): Promise<Sent> {
+    const { fetch, auth, owner, isDone, groups, policy, world } = this.#options;
+    const { key, request: stored } = currentRequest(operation);
+    const request = (operation.group && groups?.fillIn(stored, operation.steps)) || stored;
+    if (typeof request === 'string') return unsendable(`no earlier answer has ${request}`);
+    try {
+      checkSendable(request, this.#options);
+    } catch (error) {
+      return unsendable(String(error));
+    }
+    let headers: Headers;
+    try {
+      const credentials = await withDeadline(world, AUTH_LIMIT, signal, async () =>
+        auth?.headers(),
+      );
+      headers = new Headers({ ...request.headers, ...credentials, [KEY_HEADER]: key });
+    } catch {
+      return said({ kind: 'unreachable', reason: 'no credentials', ran: 'no' });
+    }
+    if (firstSent !== null) headers.set(FIRST_SENT_HEADER, new Date(firstSent).toUTCString());
+    // The credentials may be those of someone who has signed in meanwhile.
+    if (owner() !== ownerOf(operation)) return said({ kind: 'not_sent' });
+    try {
+      return await withDeadline(world, policy.timeoutMs, signal, async (either) => {
+        const response = await fetch(request.url, {
+          method: request.method,
+          headers,
+          body: bodyBytes(request),
+          signal: either,
+        });
+        const { status, redirected, url } = response;
+        // The answer is read to its end before it counts: one that breaks off may be any answer.
+        const text = await response.text();
+        const answer: Answer = { status, headers: response.headers, text };
+        if (redirected && isDone?.({ ...answer, url }) !== true) return wentElsewhere(url);
+        return said(judgeAnswer(answer, world.now()), keepable(answer));
+      });
+    } catch (error) {
+      return said(judgeFailure(error, signal));
+    }
+  }
 }
 
-async function attempt(
-  operation: WaitingOperation,
-  signal: AbortSignal,
-  { fetch, auth, isDone, policy, world }: SenderOptions,
-): Promise<Sent> {
-  const { key, request: stored } = currentRequest(operation);
-  const request = operation.group ? fillIn(stored, operation.steps) : stored;
-  if (typeof request === 'string') {
-    const reason = `no earlier answer has ${request}`;
-    return { verdict: { kind: 'refused', reason }, answer: null };
-  }
-  let credentials: Record<string, string> | undefined;
-  try {
-    credentials = await auth?.headers();
-  } catch {
-    return {
-      verdict: { kind: 'unreachable', reason: 'no credentials', ran: 'no' },
-      answer: null,
-    };
-  }
-  try {
-    return await withDeadline(world, policy.timeoutMs, signal, async (either) => {
-      const response = await fetch(request.url, {
-        method: request.method,
-        headers: { ...request.headers, ...credentials, [KEY_HEADER]: key },
-        body: bodyBytes(request),
-        signal: either,
-      });
-      const { status, headers } = response;
-      // The answer is read to its end before it counts: one that breaks off may be any answer.
-      const answer: Answer = { status, headers, text: await response.text() };
-      const { redirected, url } = response;
-      if (redirected && isDone?.({ ...answer, url }) !== true) return wentElsewhere(url);
-      return { verdict: judgeAnswer(answer, world.now()), answer: keepable(answer) };
-    });
-  } catch (error) {
-    return { verdict: judgeFailure(error, signal), answer: null };
-  }
+function said(verdict: Verdict, answer: StoredAnswer | null = null): Sent {
+  return { verdict, answer };
+}
+
+function unsendable(reason: string): Sent {
+  return said({ kind: 'refused', reason, code: 'UNSENDABLE', atTheDoor: true });
 }
 
 /**
@@ -96,10 +145,7 @@ async function attempt(
  */
 function wentElsewhere(url: string): Sent {
   const reason = `redirected to ${url.replace(/[?#].*/, '')}`;
-  return {
-    verdict: { kind: 'transient', reason, ran: 'unknown', retryAfterMs: null },
-    answer: null,
-  };
+  return said({ kind: 'transient', reason, ran: 'unknown', retryAfterMs: null });
 }
 
 function keepable({ status, headers, text }: Answer): StoredAnswer {

@@ -1,7 +1,9 @@
 import { type ClientWorld, mintKey } from './client-world.ts';
+import type { Groups } from './groups.ts';
 import {
   type DoneOperation,
   type FailedOperation,
+  type FailureCode,
   type FailureOutcome,
   keysOf,
   newStep,
@@ -9,6 +11,7 @@ import {
   type StoredAnswer,
   type WaitingOperation,
 } from './operation.ts';
+import { invalid } from './request-intake.ts';
 import { backoffMs, LONGEST_WAIT, type RetryPolicy } from './retry-policy.ts';
 import type { Verdict } from './verdict.ts';
 
@@ -22,53 +25,68 @@ export interface Gone {
 export interface Judged {
   readonly verdict: Verdict;
   readonly answer: StoredAnswer | null;
-  /** No earlier attempt of this step can have run: if this one did not, the step has not happened. */
+  /** No other attempt of this step can have run: if this one did not, the step has not happened. */
   readonly onlyAttempt: boolean;
 }
 
+/** How long the outbox goes on. */
+export interface Patience extends RetryPolicy {
+  /** The server may say "not now" for this long. */
+  readonly giveUpAfterMs: number;
+}
+
+/** Why an operation failed, for programs and for people. */
+export interface Why {
+  readonly code: FailureCode;
+  readonly reason: string;
+  readonly answer?: StoredAnswer | null;
+}
+
+/** What decides beside the answer. */
+export interface Ways {
+  readonly policy: Patience;
+  readonly world: ClientWorld;
+  /** `undefined`: operations that are groups are left alone. */
+  readonly groups?: Groups;
+}
+
 /**
- * The whole life of an operation, as a function of what came back.
- *
- * Two rules carry it. An operation whose outcome is unknown keeps its key and its payload until a definite
- * answer comes, whatever anyone wishes for it meanwhile. And a group only ever moves: forward until a step is
- * refused, then back over the steps that are done, one at a time, each under its own key.
+ * The whole life of an operation, as a function of what came back. An operation whose outcome is unknown keeps its key
+ * and its payload until a definite answer comes, whatever anyone wishes for it meanwhile.
  */
 export function transition(
   operation: WaitingOperation,
   { verdict, answer, onlyAttempt }: Judged,
-  policy: RetryPolicy,
-  world: ClientWorld,
+  ways: Ways,
 ): Next {
-  const notRun = onlyAttempt ? { ...operation, unsettledSince: null } : operation;
+  const { policy, world } = ways;
+  const now = world.now();
+  const ranNot = onlyAttempt && (!('ran' in verdict) || verdict.ran === 'no');
+  const settled = ranNot ? { ...operation, unsettledSince: null } : operation;
   switch (verdict.kind) {
     case 'done':
-      return operation.direction === 'forward'
-        ? stepDone(operation, answer, world.now())
-        : stepUndone(operation, world.now());
-    case 'refused':
-      return refused({ ...operation, unsettledSince: null }, verdict.reason, world.now());
+      return stepDone(operation, answer, ways);
+    case 'refused': {
+      const { code = 'REFUSED', reason } = verdict;
+      return refused({ ...operation, unsettledSince: null }, { code, reason, answer }, ways);
+    }
     case 'in_doubt':
-      return fail(operation, 'unknown', verdict.reason, world.now());
+      return fail(operation, 'unknown', { code: 'IN_DOUBT', reason: verdict.reason, answer }, now);
     case 'in_progress': {
       const waitMs = Math.max(policy.inProgressMs, verdict.retryAfterMs ?? 0);
-      return later(operation, { misses: 0, problem: 'still running' }, waitMs, world);
+      return later(operation, { misses: 0, problem: 'still running' }, waitMs, now);
     }
-    case 'transient': {
-      const settled = verdict.ran === 'no' ? notRun : operation;
-      return grantWish(settled, world.now()) ?? countAttempt(settled, verdict, policy, world);
-    }
+    case 'transient':
+      return grantWish(settled, ways) ?? turnedAway(settled, verdict, answer, ways);
     case 'unreachable': {
-      const settled = verdict.ran === 'no' ? notRun : operation;
       const misses = operation.misses + 1;
-      return (
-        grantWish(settled, world.now()) ??
-        later(settled, { misses, problem: verdict.reason }, backoffMs(policy, misses, world), world)
-      );
+      const changes = { misses, problem: verdict.reason };
+      const waitMs = backoffMs(policy, misses, world);
+      return grantWish(settled, ways) ?? later(settled, changes, waitMs, now);
     }
     case 'unauthorized':
-      return (
-        grantWish(notRun, world.now()) ?? later(notRun, { problem: 'not signed in' }, 0, world)
-      );
+    case 'not_sent':
+      return grantWish(settled, ways) ?? later(settled, { problem: 'not signed in' }, 0, now);
     case 'aborted':
       return operation;
   }
@@ -78,132 +96,131 @@ function later(
   operation: WaitingOperation,
   changes: Partial<WaitingOperation>,
   waitMs: number,
-  world: ClientWorld,
+  now: number,
 ): WaitingOperation {
-  return { ...operation, ...changes, notBefore: world.now() + Math.min(waitMs, LONGEST_WAIT) };
+  const notBefore = now + Math.min(waitMs, LONGEST_WAIT);
+  return { ...operation, ...changes, notBefore, delayedAt: now };
 }
 
 /**
- * Groups do not give up: stopping halfway is the one end they must not have. Nor does an operation that someone
- * wants changed: only a definite answer says whether the change may be made.
+ * A server that is busy, or says when to come back, is waited for as long as `giveUpAfterMs` allows; other trouble is
+ * counted. Groups do not give up: stopping halfway is the one end they must not have. Nor does an operation that
+ * someone wants changed: only a definite answer says whether the change may be made.
  */
-function countAttempt(
+function turnedAway(
   operation: WaitingOperation,
   verdict: Extract<Verdict, { kind: 'transient' }>,
-  policy: RetryPolicy,
-  world: ClientWorld,
+  answer: StoredAnswer | null,
+  { policy, world }: Ways,
 ): Next {
-  const attempts = operation.attempts + 1;
+  const now = world.now();
+  const attempts = operation.attempts + (verdict.isBusy ? 0 : 1);
+  const misses = verdict.isBusy ? operation.misses + 1 : 0;
+  const turnedAwaySince = operation.turnedAwaySince ?? now;
   const mayGiveUp = verdict.atTheDoor || (!operation.group && operation.wish === null);
-  if (attempts >= policy.maxAttempts && mayGiveUp) {
+  const isOver = attempts >= policy.maxAttempts || now - turnedAwaySince >= policy.giveUpAfterMs;
+  if (isOver && mayGiveUp) {
     const outcome = operation.unsettledSince === null ? 'refused' : 'unknown';
-    const reason = `gave up after ${attempts} attempts: ${verdict.reason}`;
-    return fail({ ...operation, attempts }, outcome, reason, world.now());
+    const reason = `gave up: ${verdict.reason}`;
+    return fail({ ...operation, attempts }, outcome, { code: 'GAVE_UP', reason, answer }, now);
   }
-  const waitMs = Math.max(backoffMs(policy, attempts, world), verdict.retryAfterMs ?? 0);
-  return later(operation, { attempts, misses: 0, problem: verdict.reason }, waitMs, world);
+  const ownMs = backoffMs(policy, attempts + misses, world);
+  const waitMs =
+    verdict.retryAfterMs === null
+      ? ownMs
+      : Math.max(verdict.retryAfterMs, backoffMs(policy, 1, world));
+  const changes = { attempts, misses, turnedAwaySince, problem: verdict.reason };
+  return later(operation, changes, waitMs, now);
 }
 
-function stepDone(operation: WaitingOperation, answer: StoredAnswer | null, now: number): Next {
-  const steps = operation.steps.with(operation.cursor, {
-    ...(operation.steps[operation.cursor] as Step),
-    answer,
-  });
-  const cursor = operation.cursor + 1;
-  if (cursor === steps.length) {
-    const { version, id, lane, label, fingerprint } = operation;
-    const keys = keysOf({ steps });
-    const answers = steps.map((step) => step.answer);
-    return { state: 'done', version, id, lane, label, keys, fingerprint, answers, doneAt: now };
+function stepDone(operation: WaitingOperation, answer: StoredAnswer | null, ways: Ways): Next {
+  const now = ways.world.now();
+  const isForward = operation.direction === 'forward';
+  const steps = isForward ? withStep(operation, { answer }) : operation.steps;
+  if (!isForward || operation.cursor + 1 < steps.length) {
+    const next = theGroups(ways).done({ ...operation, steps }, now);
+    return (isForward && grantWish(next as WaitingOperation, ways)) || next;
   }
-  const ahead = { ...operation, ...FRESH, steps, cursor, wish: operation.wish };
-  return grantWish(ahead, now) ?? ahead;
+  const { version, id, owner, lane, label, meta, fingerprint } = operation;
+  const answers = steps.map((step) => step.answer);
+  const kept = { version, id, owner, lane, label, meta, keys: keysOf({ steps }), fingerprint };
+  return { state: 'done', ...kept, answers, doneAt: now };
 }
 
-function stepUndone(operation: WaitingOperation, now: number): Next {
-  const steps = operation.steps.with(operation.cursor, {
-    ...(operation.steps[operation.cursor] as Step),
-    undone: true,
-  });
-  const back = { ...operation, ...FRESH, steps };
-  return operation.cursor > 0
-    ? { ...back, cursor: operation.cursor - 1 }
-    : fail(back, 'undone', operation.cause ?? 'taken back', now);
+export function withStep(operation: WaitingOperation, changes: Partial<Step>): Step[] {
+  const { steps, cursor } = operation;
+  return steps.with(cursor, { ...(steps[cursor] as Step), ...changes });
 }
 
-function refused(operation: WaitingOperation, reason: string, now: number): Next {
-  const wished = grantWish(operation, now);
+function refused(operation: WaitingOperation, why: Why, ways: Ways): Next {
+  const now = ways.world.now();
+  const wished = grantWish(operation, ways);
   if (wished) return wished;
-  if (operation.direction === 'undo') return fail(operation, 'stuck', reason, now);
-  return operation.cursor === 0
-    ? fail(operation, 'refused', reason, now)
-    : turnBack(operation, reason);
+  return isAtStart(operation)
+    ? fail(operation, 'refused', why, now)
+    : theGroups(ways).refused(operation, why, now);
 }
 
-/** Every step before the cursor is done, and every one of those has an undo: groups are checked for it. */
-function turnBack(operation: WaitingOperation, cause: string): WaitingOperation {
-  return { ...operation, ...FRESH, direction: 'undo', cursor: operation.cursor - 1, cause };
+/** No step is done yet. */
+export function isAtStart({ cursor, direction }: WaitingOperation): boolean {
+  return cursor === 0 && direction === 'forward';
+}
+
+export function theGroups({ groups }: Pick<Ways, 'groups'>): Groups {
+  if (groups === undefined) throw invalid('for groups give new Outbox({ groups, … })');
+  return groups;
 }
 
 /** Does what was asked for meanwhile, if nothing of the current step can have happened; else `null`. */
-export function grantWish(operation: WaitingOperation, now: number): Next | null {
+export function grantWish(operation: WaitingOperation, ways: Ways): Next | null {
   const { wish } = operation;
   if (wish === null || operation.unsettledSince !== null) return null;
   if (wish.kind === 'edit') {
     const steps = [newStep(wish.key, wish.request)];
     return { ...operation, ...FRESH, fingerprint: wish.hash, steps };
   }
-  if (operation.direction === 'undo') return { ...operation, wish: null, notBefore: now };
-  return operation.cursor === 0 ? { state: 'gone' } : turnBack(operation, 'cancelled');
+  return isAtStart(operation)
+    ? { state: 'gone' }
+    : theGroups(ways).cancel(operation, ways.world.now());
 }
 
 export function fail(
   operation: WaitingOperation,
   outcome: FailureOutcome,
-  reason: string,
+  why: Why,
   now: number,
 ): FailedOperation {
-  const { misses, notBefore, unsettledSince, problem, cause, wish, ...kept } = operation;
-  return { ...kept, state: 'failed', outcome, reason, failedAt: now };
+  return { ...operation, answer: null, ...why, state: 'failed', outcome, failedAt: now };
 }
 
 /**
- * A failed operation on its way again. What may have happened keeps its key; what was definitely refused gets
- * a new one, for the server may have kept the refusal.
+ * A failed operation on its way again. What may have happened keeps its key, and the time since when; what was
+ * definitely refused gets a new one, for the server may have kept the refusal.
  */
-export function revive(operation: FailedOperation, world: ClientWorld): WaitingOperation {
-  const { outcome: _outcome, reason, failedAt: _failedAt, ...kept } = operation;
-  const fresh: WaitingOperation = { ...kept, ...FRESH, state: 'waiting', cause: null };
-  switch (operation.outcome) {
-    case 'unknown':
-      // It may have happened already, so no wish is granted before the server has said what became of it.
-      return { ...fresh, unsettledSince: world.now() };
-    case 'stuck':
-      return { ...fresh, cause: reason, steps: withNewUndoKey(operation, world) };
-    default:
-      return { ...fresh, direction: 'forward', cursor: 0, steps: withNewKeys(operation, world) };
+export function revive(operation: FailedOperation, ways: Ways): WaitingOperation {
+  const { outcome } = operation;
+  const { world } = ways;
+  const fresh: WaitingOperation = { ...operation, ...FRESH, state: 'waiting' };
+  if (outcome === 'unknown') {
+    const unsettledSince = operation.unsettledSince ?? operation.failedAt;
+    return { ...fresh, unsettledSince, retriedAt: world.now() };
   }
-}
-
-function withNewKeys(operation: FailedOperation, world: ClientWorld): Step[] {
-  return operation.steps.map(({ request, undo }) =>
+  if (outcome === 'stuck') return { ...fresh, steps: theGroups(ways).unstick(operation, world) };
+  const steps = operation.steps.map(({ request, undo }) =>
     newStep(mintKey(world), request, undo && { ...undo, key: mintKey(world) }),
   );
-}
-
-function withNewUndoKey(operation: FailedOperation, world: ClientWorld): Step[] {
-  return operation.steps.map((step, i) =>
-    i === operation.cursor && step.undo !== null
-      ? { ...step, undo: { ...step.undo, key: mintKey(world) } }
-      : step,
-  );
+  return { ...fresh, direction: 'forward', cursor: 0, cause: null, steps };
 }
 
 /** What a step starts with. */
 export const FRESH = {
   attempts: 0,
   misses: 0,
+  begun: 0,
+  turnedAwaySince: null,
   notBefore: 0,
+  delayedAt: 0,
+  retriedAt: null,
   unsettledSince: null,
   problem: null,
   wish: null,

@@ -1,4 +1,5 @@
-import { REFUSALS, type RefusalKind } from '../refusals/refusals.ts';
+import type { RefusalKind } from '../refusals/refusals.ts';
+import type { FailureCode } from './operation.ts';
 import { parseRetryAfter } from './retry-policy.ts';
 
 /**
@@ -18,12 +19,21 @@ export type Verdict =
       readonly retryAfterMs: number | null;
       /** See `AT_THE_DOOR`: a group gives up on it too. */
       readonly atTheDoor?: boolean;
+      /** The server has too much to do, or says when to come back: patience, not a failure. */
+      readonly isBusy?: boolean;
     }
   /** No answer came. Says nothing about the request, so it uses up no attempt of a queued operation. */
   | { readonly kind: 'unreachable'; readonly reason: string; readonly ran: 'no' | 'unknown' }
   | { readonly kind: 'unauthorized' }
+  /** Someone else has signed in before it was sent. */
+  | { readonly kind: 'not_sent' }
   /** A definite no, and it will stay one under this key. */
-  | { readonly kind: 'refused'; readonly reason: string; readonly atTheDoor?: boolean }
+  | {
+      readonly kind: 'refused';
+      readonly reason: string;
+      readonly atTheDoor?: boolean;
+      readonly code?: FailureCode;
+    }
   /** The server itself does not know whether it happened. A person has to look. */
   | { readonly kind: 'in_doubt'; readonly reason: string }
   /** The caller has given up waiting. */
@@ -39,9 +49,6 @@ export interface Answer {
 /** Statuses that say "not now": the request was turned away before it began. */
 const TURNED_AWAY = [408, 425, 429];
 
-/** Server errors that another try cannot mend. */
-const NEVER_MENDED = [501, 505, 506, 510];
-
 /**
  * Refusals that may come from someone before the server, or from a server that is still running the key and
  * does not say so. They tell nothing about an earlier attempt.
@@ -49,7 +56,7 @@ const NEVER_MENDED = [501, 505, 506, 510];
 const AT_THE_DOOR = [403, 404, 409, 421];
 
 /** Refusals of a server that has looked up the key. */
-const KEY_WAS_SEEN = /^(payload-mismatch|IDEMPOTENCY_KEY_REUSED)$/;
+const KEY_WAS_SEEN = /^(payload-mismatch|idempotency-key-reused)$/;
 
 export function judgeAnswer(answer: Answer, now: number): Verdict {
   const { status, headers } = answer;
@@ -57,19 +64,23 @@ export function judgeAnswer(answer: Answer, now: number): Verdict {
   const retryAfterMs = parseRetryAfter(headers.get('retry-after'), now);
   const said = readProblem(answer);
   const reason = `HTTP ${status}${said.text && `: ${said.text}`}`;
-  const transient = { kind: 'transient', reason, retryAfterMs } as const;
+  const isBusy = status === 429 || status === 503 || retryAfterMs !== null;
+  const transient = { kind: 'transient', reason, retryAfterMs, isBusy } as const;
 
   switch (said.code) {
     case 'in-progress':
-    case 'CONCURRENT_REQUEST':
+    case 'concurrent-request':
       return { kind: 'in_progress', retryAfterMs };
-    case 'BATCH_ROLLED_BACK':
+    case 'batch-rolled-back':
       return { ...transient, ran: 'no' };
     case 'outcome-unknown':
-    case 'OUTCOME_UNKNOWN':
       // With Retry-After the server expects to know soon; otherwise a person has to look.
       if (retryAfterMs !== null) return { ...transient, ran: 'unknown' };
       return { kind: 'in_doubt', reason };
+    case 'key-expired':
+      return { kind: 'in_doubt', reason };
+    case 'response-not-retained':
+      return { kind: 'done' };
   }
   const { retry, happened } = said;
   if (happened === 'yes') return { kind: 'done' };
@@ -91,9 +102,7 @@ export function judgeAnswer(answer: Answer, now: number): Verdict {
   if (retry === 'never' || retry === 'new_key') return { kind: 'refused', reason };
   if (status === 409 && retryAfterMs !== null) return { kind: 'in_progress', retryAfterMs };
   if (TURNED_AWAY.includes(status)) return { ...transient, ran: 'no' };
-  if ((status >= 500 && !NEVER_MENDED.includes(status)) || said.retry === 'same_key') {
-    return { ...transient, ran: 'unknown' };
-  }
+  if (status >= 500 || retry === 'same_key') return { ...transient, ran: 'unknown' };
   return { kind: 'refused', reason, atTheDoor: AT_THE_DOOR.includes(status) };
 }
 
@@ -104,9 +113,8 @@ export function afterDoubt(verdict: Verdict): Verdict {
     : verdict;
 }
 
-/** Failures to connect, by the codes that Node gives them. Nothing was sent yet. */
-const NOT_CONNECTED = /REFUSED|NOTFOUND|AGAIN|UNREACH|CONNECT_T/;
-const TLS_FAILED = /CERT|TLS|SSL|SIGN/;
+/** Failures to connect, TLS included, by the codes that Node gives them. Nothing was sent yet. */
+const NOT_CONNECTED = /REFUSED|NOTFOUND|AGAIN|UNREACH|CONNECT_T|CERT|TLS|SSL|SIGN/;
 
 /**
  * What a rejected `fetch` means. Browsers tell nothing apart but an abort: lost network, failed name look-up
@@ -114,14 +122,12 @@ const TLS_FAILED = /CERT|TLS|SSL|SIGN/;
  */
 export function judgeFailure(error: unknown, callerSignal?: AbortSignal | null): Verdict {
   if (callerSignal?.aborted) return { kind: 'aborted' };
-  const name = error instanceof Error ? error.name : '';
-  if (name === 'TimeoutError' || name === 'AbortError') {
+  if (/^(Timeout|Abort)Error$/.test((Object(error) as Error).name)) {
     return { kind: 'unreachable', reason: 'no answer in time', ran: 'unknown' };
   }
   const code = errorCode(error);
-  const isTls = TLS_FAILED.test(code);
-  const ran = isTls || NOT_CONNECTED.test(code) ? 'no' : 'unknown';
-  return { kind: 'unreachable', reason: (isTls ? 'TLS: ' : '') + code || 'network failure', ran };
+  const ran = NOT_CONNECTED.test(code) ? 'no' : 'unknown';
+  return { kind: 'unreachable', reason: code || 'network failure', ran };
 }
 
 function errorCode(error: unknown): string {
@@ -130,21 +136,13 @@ function errorCode(error: unknown): string {
 }
 
 interface Problem {
-  /** The last part of a problem type, or the code of an `{"error":{"code"}}` envelope. */
+  /** The last part of a problem type, or the code of an `{"error":{"code"}}` envelope in the same spelling. */
   readonly code: string;
   readonly retry: unknown;
   readonly happened: unknown;
   /** What a person would want to read. */
   readonly text: string;
 }
-
-/** What it means where the server that refuses does not add it. */
-const WORDS: ReadonlyMap<string, RefusalKind> = new Map(
-  Object.entries(REFUSALS).flatMap(([name, kind]) => [
-    [name, kind],
-    [kind.code, kind],
-  ]),
-);
 
 const LONGEST_TEXT = 300;
 
@@ -158,14 +156,10 @@ function readProblem({ headers, text }: Answer): Problem {
   const { type, title, detail, error, ...said } = Object(body) as Record<string, unknown>;
   const { code, message, ...saidInside } = Object(error) as Record<string, unknown>;
   const envelope = `${asText(code)} ${asText(message)}`.trim();
-  const word = asText(code) || asText(type).replace(/^.*[/#:]/, '');
-  const { retry, happened } = {
-    ...WORDS.get(word),
-    ...said,
-    ...saidInside,
-  } as Partial<RefusalKind>;
+  const word = asText(code).toLowerCase().replaceAll('_', '-');
+  const { retry, happened } = { ...said, ...saidInside } as Partial<RefusalKind>;
   return {
-    code: word,
+    code: word || asText(type).replace(/^.*[/#:]/, ''),
     retry,
     happened,
     text: envelope || asText(detail) || asText(title),

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { build } from 'esbuild';
 import { type Browser, type BrowserContext, chromium, type Page as Tab } from 'playwright-core';
 import { type ChromiumBrowser, startChromium } from '../../../../scripts/services/chromium.ts';
@@ -35,6 +36,16 @@ export async function bundlePage(): Promise<Files> {
     '/page.js': await script('page.ts'),
     '/worker.js': await script('worker.ts'),
   };
+}
+
+const LIMIT_MS = 60_000;
+
+export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (const limit = performance.now() + LIMIT_MS; performance.now() < limit; ) {
+    if (await holds()) return;
+    await sleep(50);
+  }
+  throw new Error(`waited in vain: ${what}`);
 }
 
 /** A browser that can be killed and comes back with the same profile. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { BrowserRig, bundlePage } from './browser-rig.ts';
+import { BrowserRig, bundlePage, until } from './browser-rig.ts';
 import { type Files, type OrdersServer, startOrdersServer } from './orders-server.ts';
 
 let files: Files;
@@ -18,16 +18,6 @@ afterEach(async () => {
   await rig.stop();
   await server.close();
 });
-
-const LIMIT_MS = 60_000;
-
-async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const limit = performance.now() + LIMIT_MS; performance.now() < limit; ) {
-    if (await holds()) return;
-    await sleep(50);
-  }
-  throw new Error(`waited in vain: ${what}`);
-}
 
 const items = (prefix: string, count: number) =>
   Array.from({ length: count }, (_, i) => `${prefix}${i}`);

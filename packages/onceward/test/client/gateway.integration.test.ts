@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startGateway } from '../../../server/test/running-gateway.ts';
-import { Outbox } from '../../src/client/index.ts';
+import { groups, Outbox } from '../../src/client/index.ts';
 import { openLogStorage } from '../../src/client/storages/node-log.ts';
 
 let folder: string;
@@ -39,7 +39,11 @@ beforeEach(async () => {
     ONCEWARD_UPSTREAM_TIMEOUT_SECONDS: '1',
   });
   const storage = await openLogStorage({ directory: join(folder, 'outbox') });
-  outbox = new Outbox({ storage, retry: { baseMs: 20, capMs: 100, maxAttempts: 5 } });
+  outbox = new Outbox({
+    storage,
+    groups,
+    retry: { baseMs: 20, capMs: 100, maxAttempts: 5 },
+  });
 });
 afterEach(async () => {
   await outbox.close();

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, vi } from 'vitest';
-import { type FailedOperation, memoryStorage, Outbox } from '../../src/client/index.ts';
+import { type FailedOperation, groups, memoryStorage, Outbox } from '../../src/client/index.ts';
 import type { OutboxOptions } from '../../src/client/outbox.ts';
 import type { OutboxStorage } from '../../src/client/outbox-storage.ts';
 import { CountingServer } from './counting-server.ts';
@@ -32,7 +32,7 @@ export function changeDevice(): void {
 
 /** A life of the client over the same storage and the same server; it ends with the test. */
 export function life(options: Partial<OutboxOptions> = {}): Outbox {
-  const outbox = new Outbox({ storage, fetch: server.fetch, ...options });
+  const outbox = new Outbox({ storage, fetch: server.fetch, groups, ...options });
   open.push(outbox);
   return outbox;
 }

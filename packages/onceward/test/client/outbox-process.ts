@@ -1,4 +1,4 @@
-import { Outbox, type OutboxRequest } from '../../src/client/index.ts';
+import { groups, Outbox, type OutboxRequest } from '../../src/client/index.ts';
 import { openLogStorage } from '../../src/client/storages/node-log.ts';
 
 /**
@@ -10,7 +10,7 @@ const [directory = '', url = '', ...batches] = process.argv.slice(2);
 const order = (item: string): OutboxRequest => ({ url: `${url}/orders`, json: { item } });
 const patience = new AbortController();
 const storage = await openLogStorage({ directory, waitForLock: patience.signal });
-const outbox = new Outbox({ storage, retry: { baseMs: 5, capMs: 20, maxAttempts: 50 } });
+const outbox = new Outbox({ storage, groups, retry: { baseMs: 5, capMs: 20, maxAttempts: 50 } });
 outbox.subscribe((event) => {
   if (event.type === 'storage_failed') process.stderr.write(`${event.message}\n`);
 });

@@ -10,6 +10,7 @@ export const page = {
   open(options: Partial<client.OutboxOptions> = {}): client.Outbox {
     return new client.Outbox({
       storage: client.indexedDbStorage(),
+      groups: client.groups,
       retry: { baseMs: 100, capMs: 500 },
       ...options,
     });
