@@ -1,6 +1,5 @@
 import { sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/node-postgres';
-import Database from 'libsql';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type PostgresServer, startPostgres } from '../../../../scripts/services/index.ts';
@@ -15,6 +14,7 @@ import {
   type SqliteDatabase,
   transactionsOn,
 } from '../../src/stores/sqlite/index.ts';
+import { openWithDriver } from '../../src/stores/sqlite/sqlite.fixture.ts';
 
 const COMMITTED = {
   as: 'committed',
@@ -159,7 +159,7 @@ describe('within a transaction of PostgreSQL', () => {
 });
 
 it('[E7] within a transaction of SQLite a COMMIT of the handler is refused, and nothing is left', async () => {
-  const database = new Database(':memory:') as unknown as SqliteDatabase;
+  const database = openWithDriver(':memory:');
   database.exec('create table orders (name text not null)');
   const store = await openSqliteStore({ database });
   const engine = createOnceward({ store, sweep: false });

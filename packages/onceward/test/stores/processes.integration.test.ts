@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import Database from 'libsql';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startEtcd, startPostgres, startRedis } from '../../../../scripts/services/index.ts';
+import { openWithDriver } from '../../src/stores/sqlite/sqlite.fixture.ts';
 import type { ArrivalOrder } from './arrival-process.ts';
 import { type Arrivals, runsIn, startArrivals, untilRuns } from './arrivals.ts';
 import type { StoreAddress } from './store-address.ts';
@@ -43,7 +43,7 @@ const STORES: Readonly<Record<StoreAddress['kind'], () => Promise<SharedStore>>>
   },
   sqlite: async () => {
     const at = join(folder, 'shared.db');
-    const holder = new Database(at);
+    const holder = openWithDriver(at);
     return {
       address: { kind: 'sqlite', at, timeoutMs: TIMEOUT_MS },
       // A writer that never ends its transaction is what a file has for a frozen server.

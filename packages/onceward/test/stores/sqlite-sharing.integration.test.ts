@@ -1,7 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import Database from 'libsql';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createOnceward, profiles } from '../../src/index.ts';
 import {
@@ -9,6 +8,7 @@ import {
   type SqliteDatabase,
   transactionsOn,
 } from '../../src/stores/sqlite/index.ts';
+import { DRIVER, openWithDriver } from '../../src/stores/sqlite/sqlite.fixture.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'onceward-sharing-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -19,9 +19,9 @@ const COMMITTED = {
 } as const;
 
 function openHandle(path: string): SqliteDatabase {
-  const database = new Database(path) as unknown as SqliteDatabase;
-  database.prepare('pragma journal_mode = wal').all();
-  database.prepare('pragma synchronous = normal').all();
+  const database = openWithDriver(path);
+  database.exec('pragma journal_mode = wal');
+  database.exec('pragma synchronous = normal');
   database.exec('create table if not exists orders (name text)');
   return database;
 }
@@ -31,7 +31,7 @@ describe.each(['in a thread', 'on the same connection'])('a store %s', (how) => 
     const path = join(folder, `${how}.db`);
     const database = openHandle(path);
     const store = await openSqliteStore(
-      how === 'in a thread' ? { path, driver: 'libsql' } : { database },
+      how === 'in a thread' ? { path, driver: DRIVER } : { database },
     );
     const engine = createOnceward({ store, sweep: false });
     const transact = transactionsOn(database, 10_000);
@@ -73,7 +73,7 @@ it('[E7] a commit that SQLite refuses is told as rolled back, and the connection
   database.exec(`pragma foreign_keys = on;
     create table lines (name text references names(name) deferrable initially deferred);
     create table names (name text primary key)`);
-  const store = await openSqliteStore({ path, driver: 'libsql' });
+  const store = await openSqliteStore({ path, driver: DRIVER });
   const engine = createOnceward({ store, sweep: false });
   const transact = transactionsOn(database);
   const place = (known: boolean) =>

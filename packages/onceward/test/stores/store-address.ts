@@ -1,4 +1,3 @@
-import Database from 'libsql';
 import pg from 'pg';
 import type { RecordStore } from '../../src/engine/record-store.ts';
 import { openEtcdStore } from '../../src/stores/etcd/index.ts';
@@ -9,6 +8,7 @@ import {
   type SqliteDatabase,
   type SqliteStore,
 } from '../../src/stores/sqlite/index.ts';
+import { DRIVER, openWithDriver } from '../../src/stores/sqlite/sqlite.fixture.ts';
 
 /** Says where a store is, in words that can be sent to another process. */
 export interface StoreAddress {
@@ -26,7 +26,7 @@ export async function openStoreAt(address: StoreAddress): Promise<RecordStore> {
     case 'postgres':
       return openPostgresAt(address);
     case 'sqlite':
-      return openSqliteStore({ path: at, driver: 'libsql', timeoutMs });
+      return openSqliteStore({ path: at, driver: DRIVER, timeoutMs });
     case 'etcd':
       return openEtcdStore({ endpoints: [at], timeoutMs });
   }
@@ -42,9 +42,9 @@ export async function openSqliteAt(
   address: StoreAddress,
 ): Promise<{ store: SqliteStore; database: SqliteDatabase }> {
   const store = (await openStoreAt(address)) as SqliteStore;
-  const database = new Database(address.at) as unknown as SqliteDatabase;
+  const database = openWithDriver(address.at);
   for (const pragma of ['journal_mode = wal', 'synchronous = full', 'busy_timeout = 5000']) {
-    database.prepare(`pragma ${pragma}`).all();
+    database.exec(`pragma ${pragma}`);
   }
   return { store, database };
 }

@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import Database from 'libsql';
 import { afterAll, describe, expect, it } from 'vitest';
 import { committed, operation } from '../../engine/engine.fixture.ts';
 import { Engine } from '../../engine/engine.ts';
@@ -11,6 +10,7 @@ import { nodePlatform } from '../../runtime/node-platform.ts';
 import { manualWorld } from '../../testing/manual-world.ts';
 import { storeSuite } from '../../testing/store-suite.ts';
 import { openSqliteStore, type SqliteDatabase, type SqliteDriver } from './index.ts';
+import { DRIVER, openWithDriver } from './sqlite.fixture.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'onceward-sqlite-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -19,19 +19,11 @@ let files = 0;
 const newFile = () => join(folder, `${files++}.db`);
 
 function openHandle(path: string): SqliteDatabase {
-  const database = new Database(path) as unknown as SqliteDatabase;
+  const database = openWithDriver(path);
   for (const pragma of ['journal_mode = wal', 'synchronous = full']) {
-    database.prepare(`pragma ${pragma}`).all();
+    database.exec(`pragma ${pragma}`);
   }
   return database;
-}
-
-/** Why a driver cannot be tried here; `null` when it can. */
-function missing(driver: SqliteDriver): Promise<string | null> {
-  return import(driver as string).then(
-    () => null,
-    (error: Error) => error.message.split(' imported from')[0] as string,
-  );
 }
 
 function suiteInThread(driver: SqliteDriver): void {
@@ -55,20 +47,10 @@ function suiteInThread(driver: SqliteDriver): void {
   });
 }
 
-for (const driver of ['libsql', 'better-sqlite3', 'node:sqlite'] as const) {
-  const reason = await missing(driver);
-  if (reason === null) {
-    suiteInThread(driver);
-    continue;
-  }
-  describe(`store laws: sqlite in a thread through ${driver}`, () => {
-    // node:sqlite comes with Node 22; better-sqlite3 for Node 20 has to be compiled when it is installed.
-    it.skip(`skipped: ${reason}`);
-  });
-}
+suiteInThread(DRIVER);
 
 storeSuite({
-  name: 'sqlite on a connection that was given',
+  name: `sqlite on a connection of ${DRIVER} that was given`,
   timeoutMs: 60_000,
   skip: { 'survives-kill': 'killed with its process in processes.integration.test.ts' },
   async open() {
@@ -94,9 +76,9 @@ storeSuite({
 
 describe('sqlite promises only what its settings prove', () => {
   it('calls itself safe against a power cut only with full synchronisation', async () => {
-    const database = new Database(newFile()) as unknown as SqliteDatabase;
-    database.prepare('pragma journal_mode = wal').all();
-    database.prepare('pragma synchronous = normal').all();
+    const database = openWithDriver(newFile());
+    database.exec('pragma journal_mode = wal');
+    database.exec('pragma synchronous = normal');
     const store = await openSqliteStore({ database, timeoutMs: 15_000 });
     expect(store.traits.durability).toBe('process');
     expect(store.findings.find((one) => one.setting === 'synchronous')?.says).toContain('full');
@@ -106,7 +88,7 @@ describe('sqlite promises only what its settings prove', () => {
   });
 
   it('sets full synchronisation itself on a file that it opens', async () => {
-    const store = await openSqliteStore({ path: newFile(), driver: 'libsql' });
+    const store = await openSqliteStore({ path: newFile(), driver: DRIVER });
     expect(store.traits.durability).toBe('machine');
     await store.close();
   });
@@ -121,7 +103,7 @@ function ofAnotherCopy(database: SqliteDatabase): SqliteDatabase {
 
 it('[E7] a transaction of another copy of SQLite is refused before anything is written', async () => {
   const path = newFile();
-  const store = await openSqliteStore({ path, driver: 'libsql' });
+  const store = await openSqliteStore({ path, driver: DRIVER });
   const database = openHandle(path);
   expect(() => store.within(ofAnotherCopy(database))).toThrow(/two copies of SQLite/);
   expect(store.within(database).traits.name).toBe('sqlite');
@@ -129,8 +111,8 @@ it('[E7] a transaction of another copy of SQLite is refused before anything is w
   await store.close();
 });
 
-it('[E10] the engine reads what a scan of libsql gives: it lists', async () => {
-  const store = await openSqliteStore({ path: newFile(), driver: 'libsql', timeoutMs: 15_000 });
+it('[E10] the engine reads what a scan gives: it lists', async () => {
+  const store = await openSqliteStore({ path: newFile(), driver: DRIVER, timeoutMs: 15_000 });
   const world = manualWorld();
   const engine = new Engine({ store, world, platform: nodePlatform() });
   await engine.execute(operation, async () => committed('kept'));
@@ -143,19 +125,19 @@ it('[E10] the engine reads what a scan of libsql gives: it lists', async () => {
 
 it('refuses a table with a column more at once, whatever it is called', async () => {
   const path = newFile();
-  await (await openSqliteStore({ path, driver: 'libsql' })).close();
-  const other = new Database(path);
+  await (await openSqliteStore({ path, driver: DRIVER })).close();
+  const other = openWithDriver(path);
   other.exec('alter table onceward_records add column locked_at');
   other.close();
-  const refusal = openSqliteStore({ path, driver: 'libsql' });
+  const refusal = openSqliteStore({ path, driver: DRIVER });
   await expect(refusal).rejects.toMatchObject({ code: 'ONCE_STORE_VERSION' });
 });
 
 it('opens a new file as soon as another process lets go of it', async () => {
   const path = newFile();
-  const holder = new Database(path);
+  const holder = openWithDriver(path);
   holder.exec('begin exclusive');
-  const opening = openSqliteStore({ path, driver: 'libsql', timeoutMs: 15_000 });
+  const opening = openSqliteStore({ path, driver: DRIVER, timeoutMs: 15_000 });
   const early = await Promise.race([opening.then(() => 'opened'), sleep(500)]);
   expect(early).toBeUndefined();
   holder.exec('create table other (n); commit');
