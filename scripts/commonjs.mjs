@@ -1,5 +1,6 @@
 // Run in the library's folder after all else was built: every module once more as CommonJS, with its declarations,
-// beside a manifest that says which format both are in. The suites are left out: vitest has no CommonJS.
+// beside a manifest that says which format both are in. The suites are left out: vitest has no CommonJS. So is
+// SQLite's thread, which is bundled.
 import { cpSync, readdirSync, writeFileSync } from 'node:fs';
 import { build } from 'esbuild';
 
@@ -7,7 +8,7 @@ const FROM = 'dist';
 const TO = 'dist/cjs';
 
 const files = readdirSync(FROM, { recursive: true }).filter(
-  (path) => !path.startsWith('cjs') && !path.startsWith('testing'),
+  (path) => !/^(cjs|testing)|sqlite-worker/.test(path),
 );
 
 await build({

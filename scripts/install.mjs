@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 import { ROOT, runChild } from './child.mjs';
 
 const LOCK = `${ROOT}/.data/install.lock`;
@@ -106,3 +107,5 @@ function readJson(path) {
     return undefined;
   }
 }
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await ensureInstalled();

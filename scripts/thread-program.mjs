@@ -1,6 +1,6 @@
 // Run in the library's folder after its compiler: the program of SQLite's thread is bundled into the module that
 // starts it, as text, so that no bundler of an application has a file to find.
-import { rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { build } from 'esbuild';
 
 const FOLDER = 'dist/stores/sqlite';
@@ -26,4 +26,3 @@ writeFileSync(
   `${FOLDER}/thread-program.js`,
   `export function threadProgram() {\n  return ${JSON.stringify(program)};\n}\n`,
 );
-for (const ending of ['js', 'd.ts']) rmSync(`${FOLDER}/sqlite-worker.${ending}`);

@@ -24,9 +24,20 @@ export async function bundle(
     target: 'node20',
     conditions: ['onceward-source'],
     logLevel: 'error',
-    plugins: [editing(edits)],
+    plugins: [editing(edits), leftOutside],
   });
 }
+
+/** Has native code, or asks for its parts while it runs: found where it is installed. */
+const leftOutside: Plugin = {
+  name: 'left outside',
+  setup(builder) {
+    builder.onResolve({ filter: /^(lmdb|undici)$/ }, ({ path }) => ({
+      path: fileURLToPath(import.meta.resolve(path)),
+      external: true,
+    }));
+  },
+};
 
 function editing(edits: readonly Edit[]): Plugin {
   return {

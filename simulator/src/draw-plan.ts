@@ -16,10 +16,16 @@ import type {
 export function drawPlan(seed: number): Plan {
   const dice = new Dice(seed, 1);
   // Drawn apart, so that all else that a seed stands for stays as it was.
-  const store = { ...drawStore(dice), scansShares: new Dice(seed, 4).chance(0.4) };
-  const processes = Array.from({ length: store.embedded ? 1 : dice.between(1, 3) }, () =>
-    drawProcess(dice),
-  );
+  const drawn = drawStore(dice);
+  const clocks = new Dice(seed, 5);
+  const hasClock = !drawn.embedded && clocks.chance(0.5);
+  const store = { ...drawn, scansShares: new Dice(seed, 4).chance(0.4), hasClock };
+  const processes = Array.from({ length: store.embedded ? 1 : dice.between(1, 3) }, () => {
+    const process = drawProcess(dice);
+    return hasClock && clocks.chance(0.4)
+      ? { ...process, skewMs: drawWrongClock(clocks) }
+      : process;
+  });
   const operations = drawOperations(dice, store);
   const arrivals = drawArrivals(dice, operations, processes.length);
   // Some worlds are calm: what goes wrong there goes wrong without an excuse.
@@ -28,7 +34,7 @@ export function drawPlan(seed: number): Plan {
   return { seed, store, processes, operations, events, healAt: HEAL_AT };
 }
 
-function drawStore(dice: Dice): Omit<StorePlan, 'scansShares'> {
+function drawStore(dice: Dice): Omit<StorePlan, 'scansShares' | 'hasClock'> {
   return {
     embedded: dice.chance(0.25),
     wakesWaiters: dice.chance(0.5),
@@ -48,6 +54,10 @@ function drawProcess(dice: Dice): ProcessPlan {
     sweepEveryMs: dice.chance(0.6) ? dice.pick([200, 700, 2_000]) : null,
     skewMs: dice.between(-15, 15),
   };
+}
+
+function drawWrongClock(dice: Dice): number {
+  return dice.pick([-600_000, -30_000, -3_000, 3_000, 30_000, 600_000]);
 }
 
 function drawOperations(dice: Dice, store: StorePlan): OperationPlan[] {

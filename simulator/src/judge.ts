@@ -26,6 +26,7 @@ export class Judge {
   /** How long a write can be under way. */
   readonly #underWayMs: number;
   readonly #operatorKeepMs: readonly number[];
+  readonly #hasStoreClock: boolean;
 
   constructor(
     plan: Plan,
@@ -37,6 +38,7 @@ export class Judge {
     this.#calmSince = clock.calmSince;
     this.#tell = tell;
     this.#underWayMs = longestDelay(plan);
+    this.#hasStoreClock = plan.store.hasClock;
     this.#operatorKeepMs = plan.operations.map((operation) => shortestVerdict(plan, operation));
   }
 
@@ -66,6 +68,7 @@ export class Judge {
       calmSince: this.#calmSince(),
       underWayMs: this.#underWayMs + 4 * file.operation.policy.storeTimeoutMs,
       skewMs: SKEW_MS,
+      hasStoreClock: this.#hasStoreClock,
     });
     if (complaint !== null) this.complain(complaint, file);
     file.lastRevision = write.revision;

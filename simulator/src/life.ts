@@ -15,6 +15,7 @@ export interface LifeOptions {
   readonly scheduler: Scheduler;
   /** How far the wall clock of this machine is off. */
   readonly skewMs: number;
+  readonly hasStoreClock: boolean;
   readonly random: () => number;
   /** Whether the process dies at the nth crash point that it passes. */
   readonly diesAt: (name: string) => boolean;
@@ -43,6 +44,9 @@ export class Life {
   readonly #random: () => number;
   readonly #diesAt: (name: string) => boolean;
   readonly #bornWall: number;
+  readonly #hasStoreClock: boolean;
+  /** The store's clock when the steady one was at 0. */
+  #storeClock: number | null = null;
   #offsetMs: number;
   #alive = true;
   #held: (() => void)[] | null = null;
@@ -55,6 +59,7 @@ export class Life {
     this.#scheduler = options.scheduler;
     this.#random = options.random;
     this.#diesAt = options.diesAt;
+    this.#hasStoreClock = options.hasStoreClock;
     this.#offsetMs = options.skewMs;
     this.bornAt = options.scheduler.now;
     this.#bornWall = this.wall;
@@ -77,9 +82,15 @@ export class Life {
     return this.#scheduler.now - this.bornAt - this.missedMs;
   }
 
-  /** What retention goes by: neither clock may make it shorter. */
+  /** What retention goes by: no clock may make it shorter. Without a reading of the store's, nothing ends. */
   get retention(): number {
-    return Math.min(this.wall, this.#bornWall + this.elapsed);
+    if (!this.#hasStoreClock) return Math.min(this.wall, this.#bornWall + this.elapsed);
+    return this.#storeClock === null ? 0 : this.#storeClock + this.elapsed;
+  }
+
+  /** What the store's clock said, in an answer that has just come. */
+  noteStoreClock(time: number): void {
+    this.#storeClock = Math.min(this.#storeClock ?? Infinity, time - this.elapsed);
   }
 
   jump(byMs: number): void {
@@ -131,7 +142,10 @@ export class Life {
         this.latestRetention = Math.max(this.latestRetention, this.retention);
         return wall;
       },
-      elapsed: () => this.elapsed,
+      elapsed: () => {
+        this.latestRetention = Math.max(this.latestRetention, this.retention);
+        return this.elapsed;
+      },
       random: this.#random,
       token: () => this.token,
       startTimer: (ms, callback) => {

@@ -1,14 +1,13 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { drawPlan } from './draw-plan.ts';
 import { type RangeResult, runSeeds } from './run-worlds.ts';
-import { shrink, tellStory } from './shrink.ts';
+import { WORLDS, type WorldName } from './worlds.ts';
 
 const STORY_LINES = 40;
 
-const USAGE = `Usage: npm run simulate -- [--seeds N] [--from S] [--jobs J]
-       npm run simulate -- --seed S     tells the story of one seed`;
+const USAGE = `Usage: npm run simulate -- [--seeds N] [--from S] [--jobs J] [--world engine|end-to-end]
+       npm run simulate -- --seed S [--world …]     tells the story of one seed`;
 
 interface Settings {
   readonly seeds: number;
@@ -16,14 +15,32 @@ interface Settings {
   readonly jobs: number;
   readonly stride: number;
   readonly seed: number | null;
+  readonly world: WorldName;
 }
 
 function readSettings(): Settings {
   const number = { type: 'string' } as const;
   const { values } = parseArgs({
-    options: { seeds: number, from: number, jobs: number, stride: number, seed: number },
+    options: {
+      seeds: number,
+      from: number,
+      jobs: number,
+      stride: number,
+      seed: number,
+      world: { type: 'string', default: 'engine' },
+    },
   });
-  const read = (name: keyof typeof values, least: number, otherwise: number): number => {
+  const { world } = values;
+  if (!Object.hasOwn(WORLDS, world)) {
+    throw new RangeError(
+      `--world is ${world}; it must be one of ${Object.keys(WORLDS).join(', ')}`,
+    );
+  }
+  const read = (
+    name: Exclude<keyof typeof values, 'world'>,
+    least: number,
+    otherwise: number,
+  ): number => {
     const given = values[name];
     if (given === undefined) return otherwise;
     const value = Number(given);
@@ -36,14 +53,16 @@ function readSettings(): Settings {
     jobs: read('jobs', 1, 1),
     stride: read('stride', 1, 1),
     seed: values.seed === undefined ? null : read('seed', 0, 0),
+    world: world as WorldName,
   };
 }
 
 /** Shares the seeds out over processes, each with every nth of them. */
-async function runShared({ seeds, from, jobs }: Settings): Promise<RangeResult> {
+async function runShared({ seeds, from, jobs, world }: Settings): Promise<RangeResult> {
   const shares = Array.from({ length: jobs }, (_, job) => {
     const count = Math.floor((seeds - job + jobs - 1) / jobs);
-    const args = ['--seeds', count, '--from', from + job, '--stride', jobs].map(String);
+    const share = ['--seeds', count, '--from', from + job, '--stride', jobs, '--world', world];
+    const args = share.map(String);
     return new Promise<RangeResult>((resolve, reject) => {
       const child = fork(fileURLToPath(import.meta.url), args);
       child.once('message', (result) => resolve(result as RangeResult));
@@ -62,15 +81,16 @@ async function runShared({ seeds, from, jobs }: Settings): Promise<RangeResult> 
 }
 
 async function main(settings: Settings): Promise<number> {
+  const kind = WORLDS[settings.world];
   if (settings.seed !== null) {
-    console.log(tellStory(await shrink(drawPlan(settings.seed)), Infinity));
+    console.log((await kind.tell(settings.seed, Infinity)).text);
     return 0;
   }
   const began = performance.now();
   const result =
     settings.jobs > 1
       ? await runShared(settings)
-      : await runSeeds({ ...settings, count: settings.seeds });
+      : await runSeeds({ ...settings, count: settings.seeds }, kind);
   if (process.send !== undefined) {
     process.send(result);
     return 0;
@@ -78,7 +98,7 @@ async function main(settings: Settings): Promise<number> {
   const { seeds, cpuMs, findings } = result;
   const seconds = (performance.now() - began) / 1_000;
   for (const { seed } of findings.slice(0, 3)) {
-    console.log(tellStory(await shrink(drawPlan(seed)), STORY_LINES));
+    console.log((await kind.tell(seed, STORY_LINES)).text);
   }
   if (findings.length > 3) {
     console.log(

@@ -4,7 +4,8 @@ import { MUTANTS } from './mutants/mutant-list.ts';
 
 const { values } = parseArgs({
   options: {
-    seeds: { type: 'string', default: '10000' },
+    seeds: { type: 'string', default: '20000' },
+    world: { type: 'string', default: '' },
     named: { type: 'string', default: '' },
     stories: { type: 'boolean', default: false },
   },
@@ -15,7 +16,9 @@ if (!Number.isSafeInteger(seeds) || seeds < 1) {
   process.exit(2);
 }
 
-const chosen = MUTANTS.filter(({ name }) => name.includes(values.named));
+const chosen = MUTANTS.filter(
+  ({ name, world = 'engine' }) => name.includes(values.named) && world.includes(values.world),
+);
 const width = Math.max(...chosen.map(({ name }) => name.length));
 console.log(`${'mutant'.padEnd(width)}  row  seed   after  trace  seconds  found as`);
 let survivors = 0;

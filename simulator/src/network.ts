@@ -1,6 +1,6 @@
 import { StoreError } from 'onceward';
 import { Dice } from './dice.ts';
-import type { Life } from './life.ts';
+import { EPOCH, type Life } from './life.ts';
 import type { Plan, StoreFault } from './plan.ts';
 import type { Scheduler } from './scheduler.ts';
 
@@ -28,6 +28,10 @@ export class Network {
         this.#faults.set(`${event.process} ${event.call}`, event.fault);
       }
     }
+  }
+
+  get storeClock(): number {
+    return EPOCH + this.#scheduler.now;
   }
 
   disturb(untilMs = this.#scheduler.now): void {

@@ -21,6 +21,8 @@ export interface StorePlan {
   readonly forgetsDue: boolean;
   /** It has no index of what is due: a sweeper looks at a few records at a time and goes on from there. */
   readonly scansShares: boolean;
+  /** It can be asked for the time, which is right. Then the clocks of the processes may be far off from the start. */
+  readonly hasClock: boolean;
   readonly latencyMs: number;
   readonly maxRecordBytes: number;
 }

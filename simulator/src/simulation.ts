@@ -151,6 +151,7 @@ export class Simulation {
       number,
       scheduler: this.scheduler,
       skewMs: planned.skewMs,
+      hasStoreClock: this.plan.store.hasClock,
       random: () => dice.unit(),
       diesAt: (name) => this.#diesAt(life, name),
     });

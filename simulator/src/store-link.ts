@@ -16,12 +16,15 @@ import { type DatabaseParts, Transaction } from './transaction.ts';
 
 /** So few that a world of three operations takes more than one pass. */
 const SHARE = 2;
+/** An answer that took longer tells the engine too little. */
+const SLOWEST_CLOCK_MS = 1_000;
 
 /** The store as one life of a process sees it: over a network that delays, loses and repeats itself. */
 export class StoreLink implements TransactionalStore<Transaction> {
   readonly traits: StoreTraits;
   readonly forgetDue?: NonNullable<RecordStore['forgetDue']>;
   readonly scanDue?: NonNullable<RecordStore['scanDue']>;
+  readonly clock?: NonNullable<RecordStore['clock']>;
   readonly changed?: NonNullable<RecordStore['changed']>;
   readonly #parts: DatabaseParts;
   /** Where the next share begins. */
@@ -38,6 +41,7 @@ export class StoreLink implements TransactionalStore<Transaction> {
     };
     if (plan.forgetsDue) this.forgetDue = (now, limit) => this.#forgetDue(now, limit);
     if (plan.scansShares) this.scanDue = (now, limit) => this.#scanDue(now, limit);
+    if (plan.hasClock) this.clock = () => this.#clock();
     if (plan.wakesWaiters) this.changed = (id, seen, signal) => this.#changed(id, seen, signal);
   }
 
@@ -111,6 +115,14 @@ export class StoreLink implements TransactionalStore<Transaction> {
       const due = share.filter((kept) => isLookedFor(kept) && (kept.dueAt ?? Infinity) <= now);
       reply(due.slice(0, limit));
     });
+  }
+
+  async #clock(): Promise<number> {
+    const { network, life } = this.#parts;
+    const began = life.elapsed;
+    const time = await network.call<number>(life, (reply) => reply(network.storeClock));
+    if (life.elapsed - began <= SLOWEST_CLOCK_MS) life.noteStoreClock(time);
+    return time;
   }
 
   /** A courtesy that may fail: the reply is never sent twice, and sometimes not at all. */

@@ -1,6 +1,6 @@
 import type { OperationRecord } from 'onceward';
 import type { AttemptFact, CaseFile } from './case-file.ts';
-import { EPOCH } from './life.ts';
+import { EPOCH, type Life } from './life.ts';
 import type { Kept, Write } from './record-table.ts';
 
 type Pending = Extract<OperationRecord, { state: 'pending' }>;
@@ -18,14 +18,15 @@ export interface Circumstances {
   readonly underWayMs: number;
   /** How far apart the clocks of healthy processes can be. */
   readonly skewMs: number;
+  readonly hasStoreClock: boolean;
 }
 
 /**
  * The arrows that a record may go, and who may send it there. Returns the complaint, or `null`.
  *
- * What clocks may do to it: a wall clock that jumps ahead makes leases lapse early (then the effect is taken over or
- * doubted early, never run twice where that does harm); one that jumps back makes them last longer. Retention is held
- * against real time: no jump of any clock may shorten it.
+ * What clocks may do to it where the store has none: a wall clock that jumps ahead makes leases lapse early (then the
+ * effect is taken over or doubted early, never run twice where that does harm); one that jumps back makes them last
+ * longer. Retention is held against real time: no jump of any clock may shorten it.
  */
 export function judgeWrite(file: CaseFile, write: Write, now: Circumstances): string | null {
   const { before, after } = write;
@@ -137,7 +138,8 @@ function judgeLapse(
 ): string | null {
   const { actor } = write;
   const orphaned = actor.firstRevision !== null && before.revision < actor.firstRevision;
-  if (!orphaned && record.leaseUntil > actor.latestWall) return 'a lease that holds was ignored';
+  if (!orphaned && record.leaseUntil > lapsedBy(actor, now))
+    return 'a lease that holds was ignored';
   const attempt = attemptOf(file, before);
   const { leaseMs, storeTimeoutMs } = file.operation.policy;
   const quiet = 4 * leaseMs + 10 * storeTimeoutMs;
@@ -147,6 +149,11 @@ function judgeLapse(
     attempt.ending === null &&
     now.calmSince + quiet < now.now;
   return healthy ? 'the lease of a healthy process lapsed' : null;
+}
+
+/** The clock that leases go by: the store's, where there is one. */
+function lapsedBy(actor: Life, { now, hasStoreClock }: Circumstances): number {
+  return hasStoreClock ? EPOCH + now : actor.latestWall;
 }
 
 function judgeFromDoubt(file: CaseFile, write: Write, before: Kept): string | null {

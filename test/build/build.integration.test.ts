@@ -1,4 +1,4 @@
-import { readdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ROOT, run } from './child-process.ts';
@@ -37,14 +37,6 @@ describe('the built library', () => {
         ...module,
       });
     }
-  });
-
-  it('has the SQL and Lua that its sources have', async () => {
-    const assetsIn = async (folder: string) => {
-      const paths = await readdir(join(library, folder), { recursive: true });
-      return paths.filter((path) => /\.(sql|lua|proto)$/.test(path)).sort();
-    };
-    expect(await assetsIn('dist')).toEqual(await assetsIn('src'));
   });
 
   it('is packed as publint recommends', async () => {

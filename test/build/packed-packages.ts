@@ -44,7 +44,7 @@ export class PackedPackages {
   static async make(...folders: readonly string[]): Promise<PackedPackages> {
     const packed = new PackedPackages(await mkdtemp(join(tmpdir(), 'onceward-packed-')));
     const workspace = packed.#workspace;
-    for (const path of ['package.json', 'tsconfig.json', 'scripts']) {
+    for (const path of ['package.json', 'tsconfig.base.json', 'scripts']) {
       await cp(join(ROOT, path), join(workspace, path), { recursive: true });
     }
     await symlink(join(ROOT, 'node_modules'), join(workspace, 'node_modules'));

@@ -10,7 +10,11 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'onceward-promises-'));
 symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
 cpSync(join(ROOT, '.oxlintrc.json'), join(folder, '.oxlintrc.json'));
-cpSync(join(ROOT, 'tsconfig.json'), join(folder, 'tsconfig.json'));
+cpSync(join(ROOT, 'tsconfig.base.json'), join(folder, 'tsconfig.base.json'));
+writeFileSync(
+  join(folder, 'tsconfig.json'),
+  '{ "extends": "./tsconfig.base.json", "compilerOptions": { "types": ["node"], "noEmit": true } }',
+);
 writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

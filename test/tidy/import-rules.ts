@@ -2,10 +2,12 @@ import { dirname, join } from 'node:path';
 import type { Finding, Rule } from './rule.ts';
 import type { Import, SourceFile } from './source-file.ts';
 
-/** What a room may import. Every room of the library stands here; a new one is added with its reasons. */
-interface Room {
+/** A room of a package: what is in it, and what it may import. */
+export interface Room {
   /** A folder of the package's src, ending in a slash, a file, or `''` for the files directly in src. */
   readonly room: string;
+  /** What is in it, for the table in ARCHITECTURE.md. */
+  readonly holds: string;
   /** Rooms, folders or files that may be imported for their values: by prefix, or by pattern. */
   readonly values: readonly (string | RegExp)[];
   /** The same, for types only. */
@@ -20,24 +22,52 @@ const ANY = /./;
 
 /** What every store needs and no store owns lies beside them, and knows none of them. */
 const BESIDE_STORES = /^stores\/[^/]+\.ts$/;
-
-const LIBRARY = 'packages/onceward/src/';
+const STORES = {
+  memory: 'a map in memory',
+  wal: 'the embedded log, the default',
+  sqlite: 'SQLite, in a thread of its own',
+  redis: 'Redis, one server or a cluster',
+  postgres: 'PostgreSQL, in batches',
+  etcd: 'etcd, over gRPC',
+} as const;
 
 /** The first room whose prefix fits is the file's room. */
-const ROOMS: readonly Room[] = [
-  // What every refusal means, for both sides of the wire: pure data.
-  { room: 'refusals/', values: ['refusals/'], packages: NONE },
-  { room: 'engine/', values: ['engine/', 'keys/', 'refusals/'], packages: NONE },
-  { room: 'keys/', values: ['keys/'], packages: NONE },
-  { room: 'http/', values: ['http/', 'engine/', 'keys/', 'refusals/', 'runtime/'], packages: NODE },
-  { room: 'doors/', values: ['doors/', 'http/'], types: ['engine/'], packages: ANY },
+const LIBRARY_ROOMS: readonly Room[] = [
+  {
+    room: 'refusals/',
+    holds: 'what every refusal is called and means, once, for both sides of the wire',
+    values: ['refusals/'],
+    packages: NONE,
+  },
+  {
+    room: 'engine/',
+    holds: 'record, codec, decide, execute once, near tier, sweep, profiles, ports',
+    values: ['engine/', 'keys/', 'refusals/'],
+    packages: NONE,
+  },
+  { room: 'keys/', holds: 'key syntax, minting, derivation', values: ['keys/'], packages: NONE },
+  {
+    room: 'http/',
+    holds: 'what HTTP means, once: key header, fingerprint, capture, replay, problems',
+    values: ['http/', 'engine/', 'keys/', 'refusals/', 'runtime/'],
+    packages: NODE,
+  },
+  {
+    room: 'doors/',
+    holds: 'one small file a framework, no decisions',
+    values: ['doors/', 'http/'],
+    types: ['engine/'],
+    packages: ANY,
+  },
   {
     room: 'segment-log/',
+    holds: 'append-only segments with group commit',
     values: ['segment-log/', 'engine/errors.ts', 'engine/units.ts'],
     packages: NODE,
   },
-  ...['memory', 'wal', 'sqlite', 'redis', 'postgres', 'etcd'].map((store) => ({
+  ...Object.entries(STORES).map(([store, holds]) => ({
     room: `stores/${store}/`,
+    holds,
     values: [
       `stores/${store}/`,
       BESIDE_STORES,
@@ -51,34 +81,58 @@ const ROOMS: readonly Room[] = [
     types: ['engine/'],
     packages: ANY,
   })),
-  // What several stores need and no one store owns: plain files beside the folders.
   {
     room: 'stores/',
+    holds: 'what several stores need and no one store owns',
     values: [BESIDE_STORES, 'engine/errors.ts', 'engine/units.ts'],
     types: ['engine/'],
     packages: NODE,
   },
-  { room: 'jobs/', values: ['jobs/', 'engine/', 'keys/'], packages: ANY },
-  { room: 'client/storages/node', values: ['client/', 'keys/', 'segment-log/'], packages: NODE },
-  { room: 'client/', values: ['client/', 'keys/', 'refusals/'], packages: /^idb$/ },
+  {
+    room: 'jobs/',
+    holds: 'gate, manager, runner, dispatchers',
+    values: ['jobs/', 'engine/', 'keys/'],
+    packages: ANY,
+  },
+  {
+    room: 'client/storages/node',
+    holds: "the outbox's storage in Node",
+    values: ['client/', 'keys/', 'segment-log/'],
+    packages: NODE,
+  },
+  {
+    room: 'client/',
+    holds: 'fetch wrapper, outbox, groups, ledger client; web APIs only',
+    values: ['client/', 'keys/', 'refusals/'],
+    packages: /^idb$/,
+  },
   {
     room: 'testing/',
+    holds: 'published: store suite, door suite, manual world, fault proxy',
     values: ['testing/', 'engine/', 'keys/', 'runtime/', 'http/', 'segment-log/', 'stores/memory/'],
     packages: ANY,
   },
-  // Node's clock, chance, digests and codecs, in the form that the engine asks for.
   {
     room: 'opentelemetry/',
+    holds: 'spans around an engine',
     values: ['opentelemetry/', 'engine/', 'keys/', 'runtime/'],
     types: ['onceward.ts'],
     packages: /^@opentelemetry\/api$/,
   },
-  { room: 'runtime/', values: ['runtime/', 'engine/'], packages: NODE },
-  // The front of the library gathers the engine and gives it the runtime.
-  { room: '', values: ['engine/', 'keys/', 'runtime/'], packages: NODE },
+  {
+    room: 'runtime/',
+    holds: "Node's clock, randomness, SHA-256 and deflate, behind the engine's ports",
+    values: ['runtime/', 'engine/'],
+    packages: NODE,
+  },
+  {
+    room: '',
+    holds: 'the front: an engine with its runtime',
+    values: ['engine/', 'keys/', 'runtime/'],
+    packages: NODE,
+  },
 ];
 
-const LEDGER = 'packages/ledger/src/';
 const LEDGER_EVERYWHERE = ['limits.ts', 'refusal.ts', 'earlier-format.ts'];
 
 /**
@@ -86,51 +140,134 @@ const LEDGER_EVERYWHERE = ['limits.ts', 'refusal.ts', 'earlier-format.ts'];
  * files, and only the embedded log knows segments.
  */
 const LEDGER_ROOMS: readonly Room[] = [
-  { room: 'rules/', values: ['rules/', ...LEDGER_EVERYWHERE], types: ['state/'], packages: NONE },
+  {
+    room: 'rules/',
+    holds: 'what makes a request valid, and what a transaction may do',
+    values: ['rules/', ...LEDGER_EVERYWHERE],
+    types: ['state/'],
+    packages: NONE,
+  },
   {
     room: 'home/',
+    holds: 'state on disk: LMDB, snapshots, damage',
     values: ['home/', 'state/', 'earlier-format.ts'],
     types: ['log/'],
     packages: /^(node:.*|lmdb|onceward(\/segment-log)?)$/,
   },
   {
     room: 'state/',
+    holds: 'accounts, entities, keys and receipts, with their Merkle trees',
     values: ['state/', ...LEDGER_EVERYWHERE],
     types: ['log/', 'blocks/'],
     packages: /^node:crypto$/,
   },
   {
     room: 'log/',
+    holds: 'log entries, and the embedded log',
     values: ['log/', 'rules/request-text.ts', 'earlier-format.ts'],
     types: ['rules/'],
     packages: /^onceward(\/segment-log)?$/,
   },
   {
     room: 'blocks/',
+    holds: 'blocks, headers, proofs',
     values: ['blocks/', 'state/merkle-list.ts', 'rules/transaction-id.ts'],
     types: ['state/'],
     packages: NONE,
   },
   {
     room: 'pipeline/',
+    holds: 'admit, batch, commit, apply, answer',
     values: ['pipeline/', 'rules/', 'state/', 'blocks/', 'log/log-entry.ts', ...LEDGER_EVERYWHERE],
     types: ['log/'],
     packages: /^(node:crypto|onceward|onceward\/keys)$/,
   },
-  // Made from the .proto; doors speak it, the ledger itself does not.
-  { room: 'rpc/', values: ['rpc/'], packages: /^@bufbuild\/protobuf(\/|$)/ },
-  // The front joins the rooms, gives them the real world, and is all that a door sees.
+  {
+    room: 'rpc/',
+    holds: 'generated from the `.proto`; doors speak it, the ledger itself does not',
+    values: ['rpc/'],
+    packages: /^@bufbuild\/protobuf(\/|$)/,
+  },
   {
     room: '',
+    holds: 'the front: joins the rooms, and is all that a door sees',
     values: ['rules/', 'state/', 'home/', 'log/', 'blocks/', 'pipeline/'],
     packages: /^(node:(crypto|path)|onceward)$/,
   },
 ];
 
+const SERVER_BELOW = ['compose.ts', 'version.ts'];
+
+/** The program. `app.ts` joins the rooms that serve; none of them knows it. */
+const SERVER_ROOMS: readonly Room[] = [
+  {
+    room: 'config/',
+    holds: 'settings from environment, file and flags, checked at the start',
+    values: ['config/', 'version.ts', /-settings\.ts$/],
+    packages: ANY,
+  },
+  {
+    room: 'observability/',
+    holds: 'metrics, event log, event hub',
+    values: ['observability/'],
+    packages: ANY,
+  },
+  { room: 'audit/', holds: 'the audit trail on disk', values: ['audit/'], packages: ANY },
+  {
+    room: 'credentials/',
+    holds: 'API keys: made, hashed, checked, revoked',
+    values: ['credentials/'],
+    packages: ANY,
+  },
+  {
+    room: 'quota/',
+    holds: 'how many records a tenant may have open',
+    values: ['quota/', 'api/problem.ts'],
+    types: ['config/'],
+    packages: ANY,
+  },
+  {
+    room: 'api/',
+    holds: 'operations and admin API, health, documents; access checks and problems for all routes',
+    values: ['api/', 'config/', 'credentials/', ...SERVER_BELOW],
+    types: ['audit/', 'observability/', 'quota/'],
+    packages: ANY,
+  },
+  {
+    room: 'gateway/',
+    holds: 'admission, identity, forwarding, bounded buffers',
+    values: ['gateway/', 'api/', 'config/', 'observability/', ...SERVER_BELOW],
+    packages: ANY,
+  },
+  {
+    room: 'jobs/',
+    holds: 'HTTP routes of jobs, gate and manager',
+    values: ['jobs/', 'api/', 'config/', 'credentials/', 'quota/', ...SERVER_BELOW],
+    types: ['observability/'],
+    packages: ANY,
+  },
+  {
+    room: 'ledger/',
+    holds: 'REST, Connect and gRPC routes of the ledger',
+    values: ['ledger/', 'api/', 'config/', 'credentials/', ...SERVER_BELOW],
+    types: ['observability/'],
+    packages: ANY,
+  },
+  {
+    room: 'demo/',
+    holds: 'the orders API to try things with',
+    values: ['demo/', 'api/', 'config/', 'observability/', ...SERVER_BELOW],
+    packages: ANY,
+  },
+  { room: 'cli/', holds: 'the commands', values: [ANY], packages: ANY },
+  { room: '', holds: 'the composition: stores, app, entry', values: [ANY], packages: ANY },
+];
+
 /** Packages whose rooms have rules, and how each would name itself from outside. */
-const PACKAGES = [
-  { root: LIBRARY, rooms: ROOMS, self: /^onceward(\/|$)/ },
-  { root: LEDGER, rooms: LEDGER_ROOMS, self: /^@onceward\/ledger(\/|$)/ },
+export const PACKAGES = [
+  { root: 'packages/onceward/src/', rooms: LIBRARY_ROOMS, self: /^onceward(\/|$)/ },
+  { root: 'packages/ledger/src/', rooms: LEDGER_ROOMS, self: /^@onceward\/ledger(\/|$)/ },
+  { root: 'packages/server/src/', rooms: SERVER_ROOMS, self: /^@onceward\/server(\/|$)/ },
 ];
 
 /** Only the composition of the real program may name a concrete store. */

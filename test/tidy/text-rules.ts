@@ -4,7 +4,7 @@ import { type Found, lineAt, type SourceFile } from './source-file.ts';
 const ENGINE = /^packages\/onceward\/src\/engine\//;
 const CODE = /\.(ts|tsx|mjs)$/;
 const TEST = /\.test\.ts$/;
-const GENERATED = /_pb\.ts$/;
+const GENERATED = /(_pb|\.(sql|lua))\.ts$/;
 /** These files spell out what is forbidden. */
 const RULES = /^test\/tidy\//;
 

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { ERRORS } from '../../packages/onceward/src/engine/errors.ts';
+import { embeddedModules } from './embedded-text.ts';
 import { importRule } from './import-rules.ts';
 import { findProofs, REQUIREMENTS_PAGE, readRows } from './requirements.ts';
+import { ROOMS_PAGE, withRoomTables } from './room-table.ts';
 import { applyRule } from './rule.ts';
 import { readWorkspace, type SourceFile } from './source-file.ts';
 import { textRules } from './text-rules.ts';
@@ -28,6 +30,19 @@ describe('in this workspace', () => {
   }
 });
 
+describe('what is embedded', () => {
+  it('every SQL and Lua file has a module with the same text, which `npm run embed` writes', () => {
+    const wanted = embeddedModules(files);
+    const found = new Map(
+      files
+        .filter(({ path }) => /\.(sql|lua)\.ts$/.test(path))
+        .map(({ path, text }) => [path, text]),
+    );
+    expect(wanted.size).toBeGreaterThan(0);
+    expect(found).toEqual(wanted);
+  });
+});
+
 describe('the documents agree with the code', () => {
   it('every error code is in the errors page with its advice, and no other is', () => {
     const documented = [...page(ERRORS_PAGE).text.matchAll(/^\| `(\w+)` \| `(\w+)` \|/gm)];
@@ -36,6 +51,10 @@ describe('the documents agree with the code', () => {
       Object.entries(ERRORS).map(([code, { retry }]) => [code, retry]),
     );
     expect(fromPage).toEqual(fromCode);
+  });
+
+  it('the tables of rooms are those of the import rules, which `npm run rooms` writes', () => {
+    expect(page(ROOMS_PAGE).text).toBe(withRoomTables(page(ROOMS_PAGE).text));
   });
 
   it('every requirement that a test title names is in the requirements page', () => {

@@ -38,11 +38,13 @@ export class Checkpointer {
     this.#bytesSinceSnapshot = parts.log.byteLength;
   }
 
-  /** Whether enough has been applied since the last checkpoint for another. */
-  note(byteLength: number): boolean {
+  /** Takes note of an entry that was applied, and saves what is due by now. */
+  async noteApplied(byteLength: number): Promise<void> {
     this.#bytes += byteLength;
     this.#bytesSinceSnapshot += byteLength;
-    return !this.#isRunning && this.#bytes >= this.#parts.settings.checkpointBytes;
+    if (this.#isRunning) return;
+    if (this.#bytes >= this.#parts.settings.checkpointBytes) await this.run();
+    else if (this.#parts.book.isFull) await this.exclusively(() => this.#flush());
   }
 
   /** Saves everything applied by now. One at a time; a call during another waits and then makes its own. */
@@ -60,16 +62,27 @@ export class Checkpointer {
     return result;
   }
 
+  /** While the state is written, so many blocks may come that these are saved once more behind it. */
+  async #flush(): Promise<void> {
+    this.#isRunning = true;
+    try {
+      while (this.#parts.book.isFull) await this.#parts.book.flush();
+    } finally {
+      this.#isRunning = false;
+    }
+  }
+
   async #checkpoint(): Promise<void> {
     const { home, book, machine, settings, counters, log } = this.#parts;
     if (home.meta()?.header.height === machine.height) return;
     this.#isRunning = true;
     try {
       const trimmed = await this.#trim();
+      const { growth } = book;
       const checkpoint = this.#take(trimmed);
       this.#bytes = 0;
       await home.save(checkpoint);
-      book.saved(checkpoint.meta.header.height, checkpoint.firstBlock);
+      book.checkpointed(checkpoint.blocks, growth, checkpoint.firstBlock);
       machine.rows.saved();
       counters.checkpoints += 1;
       if (this.#bytesSinceSnapshot >= settings.snapshotBytes) await this.#snapshot();
@@ -91,9 +104,7 @@ export class Checkpointer {
     const { accounts, rows, window, receipts, settings } = machine;
     const tip = book.tip;
     if (tip === undefined) throw new Error('There is nothing to save before the first block.');
-    const blocks = book.unsaved();
-    let historyBytes = home.meta()?.historyBytes ?? 0;
-    for (const bytes of blocks.values()) historyBytes += bytes.length;
+    const historyBytes = (home.meta()?.historyBytes ?? 0) + book.growth.byteLength;
     return {
       meta: {
         version: 2,
@@ -109,7 +120,7 @@ export class Checkpointer {
         keys: { runs: window.takeFresh(), since: window.oldest },
         receipts: { runs: receipts.takeFresh(), since: receipts.oldest },
       },
-      blocks,
+      blocks: book.unsaved(),
       firstBlock: trimmed.first,
     };
   }
@@ -121,13 +132,12 @@ export class Checkpointer {
   async #trim(): Promise<Trimmed> {
     const { machine, book, home, settings } = this.#parts;
     const windowBegins = machine.time - machine.settings.idempotency_ttl_ms;
-    const unsaved = book.unsaved();
-    let over = (home.meta()?.historyBytes ?? 0) - settings.historyBytes;
-    for (const bytes of unsaved.values()) over += bytes.length;
+    const { count, byteLength } = book.growth;
+    const over = (home.meta()?.historyBytes ?? 0) + byteLength - settings.historyBytes;
     const end = Math.min(
       machine.height,
       machine.answered - RECOVERY_BATCHES,
-      book.first + Math.max(DROPPED_AT_LEAST, DROPPED_FOR_EACH * unsaved.size),
+      book.first + Math.max(DROPPED_AT_LEAST, DROPPED_FOR_EACH * count),
     );
     let first = book.first;
     let bytes = 0;

@@ -9,6 +9,7 @@ import { type Checked, refuse } from './refusal.ts';
 import { accountId, accountNumber } from './rules/account-id.ts';
 import type { JournalEntry, JournalSide } from './rules/journal.ts';
 import type { Operation } from './rules/operation.ts';
+import { type SentForm, sentText } from './rules/sent-form.ts';
 import { locate } from './rules/transaction-id.ts';
 import type { EntryPointer } from './state/account-record.ts';
 import type { Location } from './state/key-table.ts';
@@ -22,6 +23,7 @@ export interface StoredTransaction {
   readonly status: 'committed' | 'rejected';
   readonly credential?: string;
   readonly key?: string;
+  readonly sent?: SentForm;
   readonly entries?: readonly JournalEntry[];
   readonly operations?: readonly Operation[];
   readonly effects?: readonly Effect[];
@@ -35,11 +37,19 @@ export interface TransactionView {
   readonly blockHeight: number;
 }
 
+export interface ProvenTransaction {
+  readonly block: Block;
+  /** The text that the proof is about. */
+  readonly transaction: string;
+  readonly proof: TransactionProof;
+}
+
 /** What `GET /idempotency/{key}` shows. */
 export interface IdempotencyView {
   readonly key: string;
   readonly status: 'committed' | 'rejected';
-  readonly request: { readonly journal_entries: readonly JournalEntry[] };
+  /** The body as it was sent, as JSON: numbers may have more digits than a double holds. */
+  readonly requestText: string;
   readonly response:
     | CommittedTransaction
     | { readonly ok: false; readonly code: string; readonly message: string };
@@ -88,7 +98,7 @@ export class History {
   }
 
   /** The transaction's text with the header of its block and the proof that it is in it. */
-  proof(id: string): { block: Block; transaction: string; proof: TransactionProof } | undefined {
+  proof(id: string): ProvenTransaction | undefined {
     const location = locate(id);
     const block = location && this.#book.block(location.height);
     const transaction = block?.texts[location?.position ?? -1];
@@ -110,7 +120,7 @@ export class History {
     return {
       key,
       status: transaction.status,
-      request: { journal_entries: entries },
+      requestText: sentText(entries, transaction.sent ?? 0),
       response: error
         ? { ok: false, ...error }
         : new CommittedTransaction(entries, location.height, location.position, createdAt),

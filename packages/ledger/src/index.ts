@@ -41,6 +41,7 @@ export type {
   AccountEntry,
   AccountPage,
   IdempotencyView,
+  ProvenTransaction,
   StoredTransaction,
   TransactionView,
 } from './history.ts';
@@ -55,7 +56,13 @@ export { LIMITS } from './limits.ts';
 export { EmbeddedLog, type EmbeddedLogOptions } from './log/embedded-log.ts';
 export type { AppendResult, LedgerLog, LogRecord } from './log/ledger-log.ts';
 export { type LedgerOptions, openLedger } from './open-ledger.ts';
-export type { BatchWriteInput, Caller, WriteInput } from './pipeline/admit.ts';
+export type {
+  BatchWriteInput,
+  Caller,
+  OrganizationInput,
+  VaultInput,
+  WriteInput,
+} from './pipeline/admit.ts';
 export type {
   AccountView,
   Entity,
@@ -72,6 +79,7 @@ export {
   REFUSALS,
   type Refusal,
   type RefusalCode,
+  type WriteProof,
 } from './refusal.ts';
 export type { Actor } from './rules/actor.ts';
 export type {

@@ -1,12 +1,18 @@
 import type { World } from 'onceward';
 import { Audit, type ChainReport, type IntegrityReport, type Progress } from './audit.ts';
-import type { Block } from './blocks/block.ts';
+import type { Block, BlockHeader } from './blocks/block.ts';
 import type { BlockBook } from './blocks/block-book.ts';
 import type { Checkpointer } from './checkpointer.ts';
 import type { LedgerCounters } from './counters.ts';
 import { History } from './history.ts';
 import type { LedgerLog } from './log/ledger-log.ts';
-import type { BatchWriteInput, Caller, WriteInput } from './pipeline/admit.ts';
+import type {
+  BatchWriteInput,
+  Caller,
+  OrganizationInput,
+  VaultInput,
+  WriteInput,
+} from './pipeline/admit.ts';
 import type { Machine } from './pipeline/machine.ts';
 import type { NearTier } from './pipeline/near-tier.ts';
 import type { Pipeline } from './pipeline/pipeline.ts';
@@ -84,8 +90,9 @@ export class Ledger {
     return this.#transactions.transact(caller, key, body);
   }
 
-  createAccount(caller: Caller, body: unknown): Promise<CreateAccountResult> {
-    return this.#transactions.createAccount(caller, body);
+  /** With a key, a retry of the same creation gets the same id; so for organizations and vaults. */
+  createAccount(caller: Caller, body: unknown, key?: string): Promise<CreateAccountResult> {
+    return this.#transactions.createAccount(caller, body, key);
   }
 
   /** Runs operations once per client and sequence or key, all or none of them. */
@@ -97,14 +104,11 @@ export class Ledger {
     return this.#writes.batchWrite(caller, input, options);
   }
 
-  createOrganization(caller: Caller, input: { readonly name: string }): Promise<CreateResult> {
+  createOrganization(caller: Caller, input: OrganizationInput): Promise<CreateResult> {
     return this.#writes.createOrganization(caller, input);
   }
 
-  createVault(
-    caller: Caller,
-    input: { readonly organization: string; readonly name: string },
-  ): Promise<CreateResult> {
+  createVault(caller: Caller, input: VaultInput): Promise<CreateResult> {
     return this.#writes.createVault(caller, input);
   }
 
@@ -120,6 +124,17 @@ export class Ledger {
 
   getBlock(height: number): Block | undefined {
     return this.#parts.book.block(height);
+  }
+
+  /** The headers of so many blocks from a height on; fewer at the tip, none if the first of them is not kept. */
+  getHeaders(from: number, count: number): BlockHeader[] {
+    const headers: BlockHeader[] = [];
+    while (headers.length < count) {
+      const header = this.#parts.book.header(from + headers.length);
+      if (header === undefined) break;
+      headers.push(header);
+    }
+    return headers;
   }
 
   getTip(): Block {

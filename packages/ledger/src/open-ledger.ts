@@ -84,13 +84,12 @@ async function start({ settings, given, world, log, home }: Start): Promise<Ledg
     batchTimeoutMs: settings.batchTimeoutMs,
     applied: (byteLength) => {
       counters.batches += 1;
-      if (!checkpointer.note(byteLength)) return;
-      checkpointer.run().catch((error) => pipeline.stop(error));
+      checkpointer.noteApplied(byteLength).catch((error) => pipeline.stop(error));
     },
   });
   const hashKey = randomBytes(16).toString('hex');
   await pipeline.barrier(isNew ? machineSettings(settings, hashKey) : undefined);
-  if (checkpointer.note(replayed.byteLength)) await checkpointer.run();
+  await checkpointer.noteApplied(replayed.byteLength);
   const near = new NearTier(world, settings.nearTierEntries, settings.nearTierTtlMs);
   const opening = { term, barrier, answered, replayedEntries: replayed.entries, rebuiltBecause };
   const parts = { world, log, home, machine, book, pipeline, checkpointer, counters, near };

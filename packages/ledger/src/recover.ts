@@ -47,6 +47,7 @@ export async function recover(
     const block = sealBlock(machine, applyEntry(machine, entry), book.tipHash);
     assertSameBlock(home, block);
     book.add(block);
+    if (book.isFull) await book.flush();
     entries += 1;
     byteLength += record.text.length;
   }

@@ -1,3 +1,5 @@
+import type { BlockHeader, TransactionProof } from './blocks/block.ts';
+
 /** What a caller should do next: send again under the same key, under a new one, or not at all. */
 export type Advice = 'same_key' | 'new_key' | 'never';
 
@@ -39,6 +41,13 @@ export type RefusalCode = keyof typeof REFUSALS;
 /** Which of the three layers found a duplicate: before the queue, in the same batch, or among what is committed. */
 export type DuplicateLayer = 'in_flight' | 'batch' | 'database';
 
+/** That a write is in a block: the text and what leads from it to the header. */
+export interface WriteProof {
+  readonly blockHeader: BlockHeader;
+  readonly transaction: string;
+  readonly txProof: TransactionProof;
+}
+
 /** An expected no, as a value. The members after `message` are there when the code gives them a meaning. */
 export interface Refusal {
   readonly ok: false;
@@ -52,6 +61,8 @@ export interface Refusal {
   /** The entity that a condition failed on, and its version as it is. */
   readonly key?: string;
   readonly currentVersion?: number;
+  /** Of the write that is committed, if it was asked for and its block is kept. */
+  readonly proof?: WriteProof;
 }
 
 /**

@@ -7,6 +7,7 @@ import {
   checkCaller,
   checkTransactionKey,
 } from './pipeline/admit.ts';
+import { findCreation } from './pipeline/apply-creation.ts';
 import { InFlightKeys } from './pipeline/in-flight.ts';
 import type { Machine } from './pipeline/machine.ts';
 import type { Outcome } from './pipeline/outcome.ts';
@@ -77,12 +78,14 @@ export class Transactions {
     return this.#run(admitted.value);
   }
 
-  createAccount(caller: Caller, body: unknown): Promise<CreateAccountResult> {
+  createAccount(caller: Caller, body: unknown, key?: string): Promise<CreateAccountResult> {
     const wrong = checkCaller(caller);
     if (wrong !== undefined) return this.#refuse(wrong);
     if (this.#pipeline.isFull) return this.#refuse(OVERLOADED);
-    const admitted = admitAccount(caller, body);
+    const admitted = admitAccount(caller, body, key);
     if (!admitted.ok) return this.#refuse(admitted);
+    const known = findCreation(this.#machine, admitted.value);
+    if (known !== undefined) return Promise.resolve(answerCreation(known));
     return new Promise((resolve, reject) => {
       this.#pipeline.submit('writes', admitted.value, {
         settle: (outcome) => resolve(answerCreation(outcome)),
@@ -110,6 +113,7 @@ export class Transactions {
       this.#count(outcome.refusal, outcome.did === 'reject');
       return outcome.refusal;
     }
+    if (outcome.did !== 'post') throw new Error(`A transaction ended as ${outcome.did}.`);
     this.#counters.transactions += 1;
     const { height, at } = block.header;
     return new CommittedTransaction(request.entries, height, outcome.position, at);
@@ -158,6 +162,8 @@ class End implements TicketEnd {
 
 export function answerCreation(outcome: Outcome): { ok: true; id: string } | Refusal {
   if (outcome.did === 'refuse') return outcome.refusal;
-  if (outcome.did !== 'create') throw new Error(`A creation ended as ${outcome.did}.`);
+  if (outcome.did !== 'create' && outcome.did !== 'recall') {
+    throw new Error(`A creation ended as ${outcome.did}.`);
+  }
   return { ok: true, id: outcome.id };
 }

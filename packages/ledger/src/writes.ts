@@ -1,9 +1,4 @@
-import {
-  type Block,
-  type BlockHeader,
-  proveTransaction,
-  type TransactionProof,
-} from './blocks/block.ts';
+import { type Block, proveTransaction } from './blocks/block.ts';
 import type { BlockBook } from './blocks/block-book.ts';
 import type { LedgerCounters } from './counters.ts';
 import {
@@ -14,8 +9,11 @@ import {
   type BatchWriteInput,
   type Caller,
   checkCaller,
+  type OrganizationInput,
+  type VaultInput,
   type WriteInput,
 } from './pipeline/admit.ts';
+import { findCreation } from './pipeline/apply-creation.ts';
 import { findRepeat } from './pipeline/apply-write.ts';
 import type { ClientRow } from './pipeline/client-row.ts';
 import type { Machine } from './pipeline/machine.ts';
@@ -23,9 +21,9 @@ import type { KeptAnswer, NearTier } from './pipeline/near-tier.ts';
 import type { Outcome } from './pipeline/outcome.ts';
 import type { Pipeline } from './pipeline/pipeline.ts';
 import { clientKey } from './pipeline/row-keys.ts';
-import { type Checked, type Refusal, refuse } from './refusal.ts';
+import { type Checked, type Refusal, refuse, type WriteProof } from './refusal.ts';
 import type { OrganizationRequest, VaultRequest, WriteRequest } from './rules/request.ts';
-import { transactionId } from './rules/transaction-id.ts';
+import { locate, transactionId } from './rules/transaction-id.ts';
 import {
   changeableSettings,
   checkSettings,
@@ -33,6 +31,7 @@ import {
   type MachineSettings,
   settingsOf,
 } from './settings.ts';
+import type { Location } from './state/key-table.ts';
 import { answerCreation, OVERLOADED } from './transactions.ts';
 
 export interface WriteOptions {
@@ -40,14 +39,11 @@ export interface WriteOptions {
   readonly includeTxProof?: boolean;
 }
 
-export interface WriteSuccess {
+export interface WriteSuccess extends Partial<WriteProof> {
   readonly ok: true;
   readonly txId: string;
   readonly blockHeight: number;
   readonly assignedSequence: bigint;
-  readonly blockHeader?: BlockHeader;
-  readonly transaction?: string;
-  readonly txProof?: TransactionProof;
 }
 
 export type WriteResult = WriteSuccess | Refusal;
@@ -95,14 +91,11 @@ export class Writes {
     return this.#admit(caller, () => admitBatch(caller, input), options);
   }
 
-  createOrganization(caller: Caller, input: { readonly name: string }): Promise<CreateResult> {
+  createOrganization(caller: Caller, input: OrganizationInput): Promise<CreateResult> {
     return this.#create(caller, () => admitOrganization(caller, input));
   }
 
-  createVault(
-    caller: Caller,
-    input: { readonly organization: string; readonly name: string },
-  ): Promise<CreateResult> {
+  createVault(caller: Caller, input: VaultInput): Promise<CreateResult> {
     return this.#create(caller, () => admitVault(caller, input));
   }
 
@@ -134,6 +127,8 @@ export class Writes {
     if (this.#pipeline.isFull) return OVERLOADED;
     const admitted = admit();
     if (!admitted.ok) return admitted;
+    const known = findCreation(this.#machine, admitted.value);
+    if (known !== undefined) return answerCreation(known);
     return new Promise((resolve, reject) => {
       this.#pipeline.submit('writes', admitted.value, {
         settle: (outcome) => resolve(answerCreation(outcome)),
@@ -152,7 +147,7 @@ export class Writes {
     const admitted = admit();
     if (!admitted.ok) return admitted;
     const answer = await this.#once(admitted.value);
-    return 'ok' in answer ? answer : this.#succeed(answer, options);
+    return 'ok' in answer ? this.#refuse(answer, options) : this.#succeed(answer, options);
   }
 
   /**
@@ -219,15 +214,24 @@ export class Writes {
       blockHeight: height,
       assignedSequence: sequence,
     };
-    if (options.includeTxProof !== true) return success;
+    return options.includeTxProof === true
+      ? { ...success, ...this.#prove({ height, position }) }
+      : success;
+  }
+
+  /** Who asks for proof of a write does so of one that was committed before, too. */
+  #refuse(refusal: Refusal, options: WriteOptions): Refusal {
+    if (options.includeTxProof !== true || refusal.committedTxId === undefined) return refusal;
+    const place = locate(refusal.committedTxId);
+    const proof = place && this.#prove(place);
+    return proof === undefined ? refusal : { ...refusal, proof };
+  }
+
+  #prove({ height, position }: Location): WriteProof | undefined {
     const block = this.#book.block(height);
-    if (block === undefined) return success;
-    return {
-      ...success,
-      blockHeader: block.header,
-      transaction: block.texts[position] as string,
-      txProof: proveTransaction(block, position),
-    };
+    const transaction = block?.texts[position];
+    if (block === undefined || transaction === undefined) return undefined;
+    return { blockHeader: block.header, transaction, txProof: proveTransaction(block, position) };
   }
 }
 

@@ -38,7 +38,8 @@ function openLog(directory: string): Promise<EmbeddedLog> {
   return EmbeddedLog.open({ directory: join(directory, 'log'), segmentBytes: 16_384 });
 }
 
-async function build(directory: string) {
+/** A ledger that was closed, and a copy as a kill leaves it: with a state that is older than its log. */
+async function build(directory: string, killed: string) {
   let ledger = await openLedger({ directory, log: await openLog(directory), snapshotBytes: 1 });
   await makeAccounts(ledger, 400);
   await ledger.createOrganization(CALLER, { name: 'acme' });
@@ -50,17 +51,21 @@ async function build(directory: string) {
     await ledger.close();
     ledger = await openLedger({ directory, log: await openLog(directory), snapshotBytes: 2 ** 40 });
   }
+  cpSync(directory, killed, { recursive: true, filter: (path) => !/lock/.test(path) });
   const { header } = ledger.getTip();
   const hashes = Array.from({ length: header.height }, (_, at) => ledger.getBlock(at + 1)?.hash);
   await ledger.close();
   return { height: header.height, hashes };
 }
 
+const ANYTHING = /data\.mdb$|extent\.json$|log[/\\]\d/;
+/** After a kill nothing but the log knows its end: what damage takes off there is as if it had not been written. */
+const ALL_BUT_THE_LOG = /data\.mdb$|extent\.json$/;
+
 /** Garbles, blanks, flips a bit of, cuts or removes some of what is there. */
-function damage(directory: string): string {
-  const files = (readdirSync(directory, { recursive: true }) as string[]).filter((name) =>
-    /data\.mdb$|log[/\\]\d/.test(name),
-  );
+function damage(directory: string, what: RegExp): string {
+  const names = readdirSync(directory, { recursive: true }) as string[];
+  const files = names.filter((name) => what.test(name));
   const name = files[roll(files.length)] as string;
   const path = join(directory, name);
   const kind = roll(12);
@@ -135,13 +140,16 @@ async function compare(
 const folder = mkdtempSync(join(tmpdir(), 'onceward-damage-'));
 try {
   const whole = join(folder, 'whole');
-  const built = await build(whole);
+  const killed = join(folder, 'killed');
+  const built = await build(whole, killed);
   for (let n = 0; n < count; n += 1) {
     const copy = join(folder, 'copy');
     rmSync(copy, { recursive: true, force: true });
-    cpSync(whole, copy, { recursive: true });
-    const done = [damage(copy)];
-    if (roll(4) === 0) done.push(damage(copy));
+    const isKilled = roll(3) === 0;
+    cpSync(isKilled ? killed : whole, copy, { recursive: true });
+    const what = isKilled ? ALL_BUT_THE_LOG : ANYTHING;
+    const done = [`${isKilled ? 'killed: ' : ''}${damage(copy, what)}`];
+    if (roll(4) === 0) done.push(damage(copy, what));
     process.stdout.write(`${n} ${done.join(' and ')}\n`);
     const problem = await judge(copy, built);
     if (problem !== null) process.stdout.write(`WRONG ${problem}\n`);

@@ -29,6 +29,11 @@ const accident: fc.Arbitrary<Step> = fc.oneof(
       ...([['state'], ['history'], ['snapshot'], ['state', 'history']] as const),
     ),
   }),
+  fc.record({
+    do: fc.constant('damage' as const),
+    part: fc.constantFrom('state' as const, 'history' as const),
+    roll: fc.nat(),
+  }),
   fc.constant({ do: 'other settings' as const }),
   fc.record({
     do: fc.constant('change' as const),
@@ -112,7 +117,7 @@ describe('any history of writes, retries, duplicates, gaps, batches, evictions a
   );
 
   it(
-    '[L9] that trims, loses state, history or snapshot, changes settings and steps clocks agrees as well',
+    '[L9] that trims, loses or damages state, history or snapshot, changes settings and steps clocks agrees as well',
     async () => {
       const history = fc.record({
         rollsBack: fc.boolean(),

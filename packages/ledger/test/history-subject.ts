@@ -37,6 +37,7 @@ export type Step =
   | { readonly do: 'wait'; readonly ms: number }
   | { readonly do: 'checkpoint' | 'close' | 'crash' }
   | { readonly do: 'lose'; readonly parts: readonly ('state' | 'snapshot' | 'history')[] }
+  | { readonly do: 'damage'; readonly part: 'state' | 'history'; readonly roll: number }
   | { readonly do: 'other settings' }
   | { readonly do: 'change'; readonly keyTtlMs: number; readonly rollsBack: boolean };
 
@@ -158,9 +159,16 @@ export class Subject {
         return this.#reopen();
       default:
         if (step.do !== 'crash') await this.ledger.close();
+        if (step.do === 'damage') this.#damage(step);
         if (step.do === 'lose') for (const part of step.parts) this.home.lose(part);
         return this.#reopen();
     }
+  }
+
+  /** Blocks that the log no longer gives cannot be made again, so those are left alone. */
+  #damage({ part, roll }: { part: 'state' | 'history'; roll: number }): void {
+    if (part === 'state') this.home.damageState(roll);
+    else if (this.home.snapshotHeight() === 0) this.home.damageBlock(roll);
   }
 
   async #reopen(): Promise<void> {

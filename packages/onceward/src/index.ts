@@ -15,8 +15,9 @@ export {
 } from './engine/errors.ts';
 export type { Audit, AuditLine, EngineEvent, Observe } from './engine/events.ts';
 export { LIMITS } from './engine/input.ts';
+export { nearestName } from './engine/known-options.ts';
 export type { NearTierOptions } from './engine/near-tier.ts';
-export type { OnceEffect, OnceOptions } from './engine/once.ts';
+export type { OnceEffect, OnceOptions, OnceResult } from './engine/once.ts';
 export type {
   Attempt,
   Effect,

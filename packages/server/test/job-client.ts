@@ -12,6 +12,7 @@ export interface JobAck {
     readonly reason?: string;
     readonly type?: string;
     readonly retry?: string;
+    readonly happened?: string;
     readonly detail?: string;
   };
 }

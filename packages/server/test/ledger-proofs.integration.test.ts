@@ -8,7 +8,12 @@ let server: Awaited<ReturnType<typeof startServer>>;
 let organization: string;
 
 beforeAll(async () => {
-  server = await startServer({ LEDGER_CLIENT_TTL_SECONDS: '4', LEDGER_EVICTION_INTERVAL: '1' });
+  server = await startServer({
+    LEDGER_CLIENT_TTL_SECONDS: '4',
+    LEDGER_EVICTION_INTERVAL: '1',
+    // Repeats are answered from the state, as after a restart.
+    LEDGER_NEAR_TIER_ENTRIES: '0',
+  });
   const made = await call('AdminService/CreateOrganization', { name: 'Acme' });
   organization = String(made.organization);
 });
@@ -30,7 +35,6 @@ function clientThrough(change: (answer: Json) => Json = (answer) => answer): Led
   return new LedgerClient({
     url: server.url,
     headers: () => ADMIN,
-    anchor: 'first',
     async fetch(input, init) {
       const answer = (await (await fetch(input, init)).json()) as Json;
       return new Response(JSON.stringify(change(answer)));
@@ -47,11 +51,11 @@ function writeCall(clientId = randomUUID() as string) {
 }
 
 describe('a client that verifies', () => {
-  it('believes the proof of its own write', async () => {
+  it('[C16] believes the proof of its own write', async () => {
     expect(await clientThrough().write(writeCall(), true)).toMatchObject({ kind: 'success' });
   });
 
-  it('does not believe a success without a proof', async () => {
+  it('[C16] does not believe a success without a proof', async () => {
     const client = clientThrough(({ success }) => {
       const { txProof: _, ...rest } = success as Json;
       return { success: rest };
@@ -59,7 +63,7 @@ describe('a client that verifies', () => {
     await expect(client.write(writeCall(), true)).rejects.toMatchObject({ status: 'unproven' });
   });
 
-  it("does not believe the proof of another's write, nor of another write of its own", async () => {
+  it("[C16] does not believe the proof of another's write, nor of another write of its own", async () => {
     const other = { ...writeCall(), sequence: '1', includeTxProof: true };
     const proven = await call('WriteService/Write', other);
     const client = clientThrough(() => proven);
@@ -68,7 +72,60 @@ describe('a client that verifies', () => {
     await expect(client.write(sameClient, true)).rejects.toMatchObject({ status: 'unproven' });
   });
 
-  it('ties every header to the last one that it has checked', async () => {
+  it('[C16] believes that a write was committed before only with its proof', async () => {
+    const write = writeCall();
+    await clientThrough().write(write, true);
+    expect(await clientThrough().write(write, true)).toMatchObject({
+      kind: 'error',
+      code: 'ALREADY_COMMITTED',
+      committedTxId: expect.any(String),
+    });
+    const liar = clientThrough(({ error }) => {
+      const { txProof: _, ...rest } = error as Json;
+      return { error: rest };
+    });
+    await expect(liar.write(write, true)).rejects.toMatchObject({ status: 'unproven' });
+    // Another write of the same client, proven, in place of the one that was sent.
+    const next = { ...writeCall(write.clientId), sequence: 2n };
+    const proven = { ...next, sequence: '2', includeTxProof: true };
+    await call('WriteService/Write', proven);
+    const repeat = await call('WriteService/Write', proven);
+    const swapped = clientThrough(() => repeat);
+    await expect(swapped.write(write, true)).rejects.toMatchObject({ status: 'unproven' });
+    expect(await swapped.write(next, true)).toMatchObject({ code: 'ALREADY_COMMITTED' });
+  });
+
+  it('[C16] does not go over to another chain, though every proof in it holds', async () => {
+    const other = await startServer();
+    try {
+      let url = server.url;
+      const client = new LedgerClient({
+        url: server.url,
+        headers: () => ADMIN,
+        fetch: (input, init) => fetch(String(input).replace(server.url, url), init),
+      });
+      await client.write(writeCall(), true);
+      const anchor = client.anchor;
+      url = other.url;
+      const made = await fetch(`${url}/onceward.ledger.v1.AdminService/CreateOrganization`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...ADMIN },
+        body: '{"name":"Acme"}',
+      });
+      const { organization: theirs } = (await made.json()) as { organization: string };
+      const write = { ...writeCall(), organization: theirs };
+      await expect(client.write(write, true)).rejects.toMatchObject({ status: 'unproven' });
+      const read = client.verifiedRead({ organization: theirs }, 'any');
+      await expect(read).rejects.toMatchObject({ status: 'unproven' });
+      expect(client.anchor).toEqual(anchor);
+      url = server.url;
+      expect(await client.write(writeCall(), true)).toMatchObject({ kind: 'success' });
+    } finally {
+      await other.stop();
+    }
+  });
+
+  it('[C16] ties every header to the last one that it has checked', async () => {
     const client = clientThrough();
     const first = writeCall();
     await client.write(first, true);
@@ -81,7 +138,7 @@ describe('a client that verifies', () => {
     expect(await client.verifiedRead({ organization }, key)).not.toBeNull();
   });
 
-  it('does not believe a ledger whose chain is not that of its anchor', async () => {
+  it('[C16] does not believe a ledger whose chain is not that of its anchor', async () => {
     const height = (await call('ReadService/GetTip', {})).block as { header: { height: string } };
     const url = server.url;
     for (const back of [0, 3]) {
@@ -92,7 +149,7 @@ describe('a client that verifies', () => {
     }
   });
 
-  it('does not believe that an entity is absent beside a proof that it is there', async () => {
+  it('[C16] does not believe that an entity is absent beside a proof that it is there', async () => {
     const write = writeCall();
     await clientThrough().write(write, true);
     const key = write.operations[0]?.setEntity.key as string;
@@ -151,14 +208,18 @@ describe('a writer whose write is in doubt', () => {
     return { results, after, version };
   }
 
-  it('reports it as unknown past the time of its key, and does not run it again', async () => {
+  it('[C16] reports it as unknown past the time of its key, and does not run it again', async () => {
     const { results, after, version } = await nextLife(4_500);
-    expect(results[0]).toMatchObject({ ok: false, code: 'OUTCOME_UNKNOWN' });
+    expect(results[0]).toMatchObject({
+      ok: false,
+      code: 'OUTCOME_UNKNOWN',
+      happened: 'unknown',
+    });
     expect(version).toBe('1');
     expect(after).toMatchObject({ ok: true, sequence: 1n });
   });
 
-  it('learns that it is committed within the time of its key', async () => {
+  it('[C13] learns that it is committed within the time of its key', async () => {
     const { results, after, version } = await nextLife(0);
     expect(results[0]).toMatchObject({ ok: true });
     expect(version).toBe('1');

@@ -63,7 +63,7 @@ describe('transactions over HTTP', () => {
     expect(found.status).toBe(200);
     expect(found.body).toMatchObject({
       idempotency_key: key,
-      request: { journal_entries: [{ sequence: 1, amount: '7', debit: { account_id: from } }] },
+      request: { journal_entries: [{ sequence: 1, amount: 7, debit: { account_id: from } }] },
       created_at: body.created_at,
     });
     expect(found.body.response).toEqual(body);

@@ -162,7 +162,8 @@ describe('what is not valid', () => {
         ...more,
       });
     const write = 'WriteService/Write';
-    expect(await call('ReadService/GetClientState', request({}))).toEqual({
+    const stream = JSON.stringify({ organization, clientId: 'json' });
+    expect(await call('ReadService/GetClientState', stream)).toEqual({
       status: 200,
       body: { lastCommittedSequence: '0' },
     });

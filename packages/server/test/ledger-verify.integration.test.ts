@@ -99,6 +99,24 @@ describe('the settings of a ledger', () => {
     expect(await runCommand(['verify'], env)).toMatchObject({ code: 0 });
   });
 
+  it('[L12] change after a kill that came before anything was saved but the log', async () => {
+    const young = temporaryFolder();
+    const shell = { ...env, ONCEWARD_DATA: young.path, LEDGER_CLIENT_TTL_SECONDS: '60' };
+    const server = await startServer({ ONCEWARD_DATA: young.path });
+    await openAccount(server.url);
+    await server.program.stop('SIGKILL');
+    expect(await runCommand(['ledger-settings'], shell)).toMatchObject({ code: 3 });
+    const applied = await runCommand(['ledger-settings', '--apply', '--json'], shell);
+    expect(applied).toMatchObject({ code: 0 });
+    expect(JSON.parse(applied.stdout).settings).toContainEqual({
+      name: 'LEDGER_CLIENT_TTL_SECONDS',
+      before: 86_400,
+      set: 60,
+      now: 60,
+    });
+    young.remove();
+  });
+
   it('[L12] that are misspelt stop a server too', async () => {
     const program = new RunningProgram(['serve'], { ...env, LEDGER_TTL_HOURS: '2' });
     const { code, stderr } = await program.ended;

@@ -22,9 +22,21 @@ export class OncewardProcess implements Victim {
   #child: ChildProcess | null = null;
   #complaints = '';
 
-  constructor(name: string, port: number, env: Readonly<Record<string, string>>) {
+  readonly #command: readonly string[];
+  readonly #healthUrl: string;
+
+  /** `command`: what it is told to be. `healthPort`: where its health is asked for, if not where it serves. */
+  constructor(
+    name: string,
+    port: number,
+    env: Readonly<Record<string, string>>,
+    command: readonly string[] = ['serve'],
+    healthPort = port,
+  ) {
     this.name = name;
     this.url = `http://127.0.0.1:${port}`;
+    this.#command = command;
+    this.#healthUrl = `http://127.0.0.1:${healthPort}/healthz`;
     this.#env = { ...env, PORT: String(port), LEDGER_GRPC_PORT: '0', ONCEWARD_LOG_LEVEL: 'error' };
   }
 
@@ -50,7 +62,7 @@ export class OncewardProcess implements Victim {
         '--import',
         join(ROOT, 'scripts/typescript.mjs'),
         join(ROOT, 'packages/server/src/cli.ts'),
-        'serve',
+        ...this.#command,
       ],
       { env: { PATH: process.env.PATH ?? '', ...this.#env }, stdio: ['ignore', 'ignore', 'pipe'] },
     );
@@ -80,7 +92,7 @@ export class OncewardProcess implements Victim {
 
   async #isUp(): Promise<boolean> {
     try {
-      return (await fetch(`${this.url}/healthz`, { signal: AbortSignal.timeout(2_000) })).ok;
+      return (await fetch(this.#healthUrl, { signal: AbortSignal.timeout(2_000) })).ok;
     } catch {
       return false;
     }

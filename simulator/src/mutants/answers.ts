@@ -86,8 +86,8 @@ export const ANSWERS: readonly Mutant[] = [
     edits: [
       inEngine(
         'approach.ts',
-        "if (operation.policy.onStoreDown === 'refuse') {\n",
-        `if (operation.policy.onStoreDown === 'refuse') {\n    parts.world.startTimer(5, () => void effect(${FORGED_ATTEMPT}).catch(() => {}));\n`,
+        "if (isTooOld || operation.policy.onStoreDown === 'refuse') {\n",
+        `if (isTooOld || operation.policy.onStoreDown === 'refuse') {\n    parts.world.startTimer(5, () => void effect(${FORGED_ATTEMPT}).catch(() => {}));\n`,
       ),
     ],
   },

@@ -5,7 +5,29 @@ export const CLAIMS: readonly Mutant[] = [
   {
     name: 'a lease that holds is ignored',
     breaks: 'E5',
-    edits: [inEngine('decide.ts', 'return orphaned || record.leaseUntil <= wall;', 'return true;')],
+    edits: [inEngine('decide.ts', 'return orphaned || record.leaseUntil <= now;', 'return true;')],
+  },
+  {
+    name: 'leases are written by a clock that the store does not share',
+    breaks: 'E5',
+    edits: [
+      inEngine(
+        'engine-clock.ts',
+        'if (this.#store === null) return this.#world.now();\n',
+        'return this.#world.now();\n',
+      ),
+    ],
+  },
+  {
+    name: 'leases lapse by a clock that the store does not share',
+    breaks: 'E6',
+    edits: [
+      inEngine(
+        'engine-clock.ts',
+        'const leases = this.#shared(elapsed);',
+        'const leases = this.#world.now();',
+      ),
+    ],
   },
   {
     name: 'the near tier grants a claim',
@@ -90,7 +112,7 @@ export const CLAIMS: readonly Mutant[] = [
     edits: [
       inEngine(
         'approach.ts',
-        'if (!isHeldBy(current, record.owner)) return isLast;',
+        'if (!isDoubted && !isHeldBy(current, record.owner)) return isLast;',
         "if (current?.record?.state !== 'pending') return isLast;",
       ),
     ],

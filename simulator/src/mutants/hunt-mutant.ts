@@ -9,7 +9,7 @@ import type { Catch } from './hunt.ts';
 import type { Mutant } from './mutant.ts';
 
 const HUNT = fileURLToPath(new URL('./hunt.ts', import.meta.url));
-const TIMEOUT_MS = 300_000;
+const TIMEOUT_MS = 1_800_000;
 
 const run = promisify(execFile);
 
@@ -19,7 +19,7 @@ export async function huntMutant(mutant: Mutant, seeds: number): Promise<Catch> 
   try {
     const script = join(folder, 'hunt.mjs');
     await bundle(HUNT, script, mutant.edits);
-    const args = [script, String(seeds)];
+    const args = [script, String(seeds), mutant.world ?? 'engine'];
     const { stdout } = await run(process.execPath, args, { timeout: TIMEOUT_MS });
     return JSON.parse(stdout) as Catch;
   } finally {

@@ -1,6 +1,5 @@
-import { drawPlan } from '../draw-plan.ts';
 import { runSeeds } from '../run-worlds.ts';
-import { shrink, tellStory } from '../shrink.ts';
+import { WORLDS, type WorldName } from '../worlds.ts';
 
 /** What a hunt through the seeds brought home, as one line of JSON on standard output. */
 export interface Catch {
@@ -13,15 +12,16 @@ export interface Catch {
 }
 
 const most = Number(process.argv[2]);
-const { seeds, findings } = await runSeeds({ from: 1, count: most, atMost: 1 });
+const kind = WORLDS[process.argv[3] as WorldName];
+const { seeds, findings } = await runSeeds({ from: 1, count: most, atMost: 1 }, kind);
 const found = findings[0];
-const told = found === undefined ? null : await shrink(drawPlan(found.seed));
+const told = found === undefined ? null : await kind.tell(found.seed, 25);
 const brought: Catch = {
   seeds,
   seed: found?.seed ?? null,
   rule: found?.violation.rule ?? null,
-  events: told?.plan.events.length ?? 0,
-  lines: told?.trace.length ?? 0,
-  story: told === null ? '' : tellStory(told, 25),
+  events: told?.events ?? 0,
+  lines: told?.lines ?? 0,
+  story: told?.text ?? '',
 };
 console.log(JSON.stringify(brought));

@@ -1,5 +1,6 @@
 import { ANSWERS } from './answers.ts';
 import { CLAIMS } from './claims.ts';
+import { END_TO_END } from './end-to-end.ts';
 import type { Mutant } from './mutant.ts';
 import { OUTSIDERS } from './outsiders.ts';
 import { RETENTION } from './retention.ts';
@@ -11,4 +12,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...ANSWERS,
   ...RETENTION,
   ...OUTSIDERS,
+  ...END_TO_END,
 ];

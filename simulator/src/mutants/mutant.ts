@@ -1,4 +1,5 @@
 import type { Edit } from '../edit.ts';
+import type { WorldName } from '../worlds.ts';
 
 /** A bug that is put into a copy of the program, to see whether the simulator finds it. */
 export interface Mutant {
@@ -6,8 +7,19 @@ export interface Mutant {
   /** The requirement that it breaks. */
   readonly breaks: string;
   readonly edits: readonly Edit[];
+  /** The world that must find it; the engine's own unless told. */
+  readonly world?: WorldName;
 }
 
 export function inEngine(file: string, find: string, replace: string): Edit {
   return { file: `packages/onceward/src/engine/${file}`, find, replace };
+}
+
+/** A bug between device and effect, for the world that has all of it. */
+export function endToEnd(name: string, breaks: string, ...edits: readonly Edit[]): Mutant {
+  return { name, breaks, edits, world: 'end-to-end' };
+}
+
+export function inLibrary(file: string, find: string, replace: string): Edit {
+  return { file: `packages/onceward/src/${file}`, find, replace };
 }

@@ -32,7 +32,9 @@ export const RETENTION: readonly Mutant[] = [
   {
     name: 'the sweeper forgets claims',
     breaks: 'E6',
-    edits: [inEngine('sweep.ts', 'if (isForgettable(record, parts.time())) {', 'if (true) {')],
+    edits: [
+      inEngine('sweep.ts', 'if (isForgettable(record, parts.clock.time())) {', 'if (true) {'),
+    ],
   },
   {
     name: 'the sweeper leaves what has expired',
@@ -51,7 +53,7 @@ export const RETENTION: readonly Mutant[] = [
     edits: [
       inEngine(
         'sweep.ts',
-        'if (found.dueAt === null || found.dueAt > retentionNow(parts)) return false;',
+        'if (found.dueAt === null || found.dueAt > parts.clock.retentionNow()) return false;',
         'if (found.dueAt === null) return false;',
       ),
     ],
@@ -67,7 +69,7 @@ export const RETENTION: readonly Mutant[] = [
     edits: [
       inEngine(
         'sweep.ts',
-        "await callStore(parts, 'sweep', BOUND, () => records.next())",
+        'await callStore(parts, phase, BOUND, () => records.next())',
         'await records.next()',
       ),
     ],
@@ -84,9 +86,9 @@ export const RETENTION: readonly Mutant[] = [
     breaks: 'E2',
     edits: [
       inEngine(
-        'decide.ts',
-        'const now = Math.min(time.wall, time.steady);',
-        'const now = time.wall;',
+        'engine-clock.ts',
+        'return { leases, retention: Math.min(leases, carriedOn(this.#started, elapsed)) };',
+        'return { leases, retention: leases };',
       ),
     ],
   },
@@ -96,7 +98,7 @@ export const RETENTION: readonly Mutant[] = [
     edits: [
       inEngine(
         'sweep.ts',
-        '  const now = retentionNow(parts);\n',
+        '  const now = parts.clock.retentionNow();\n',
         '  const now = parts.world.now();\n',
       ),
     ],
@@ -104,7 +106,23 @@ export const RETENTION: readonly Mutant[] = [
   {
     name: 'retention starts by the wall clock',
     breaks: 'E2',
-    edits: [inEngine('parts.ts', 'return Math.max(time.wall, time.steady);', 'return time.wall;')],
+    edits: [
+      inEngine(
+        'engine-clock.ts',
+        'return Math.max(this.now(), carriedOn(this.#started, this.#world.elapsed()));',
+        'return this.now();',
+      ),
+    ],
+  },
+  {
+    name: 'the clock of the store is never read',
+    breaks: 'E2',
+    edits: [inEngine('engine-clock.ts', 'store.clock !== undefined', 'false')],
+  },
+  {
+    name: 'arrivals do not wait for the clock of the store',
+    breaks: 'E2',
+    edits: [inEngine('execute-once.ts', 'return parts.clock.isUnknown\n', 'return false\n')],
   },
   {
     name: 'a late answer is kept from the first try',
@@ -123,8 +141,8 @@ export const RETENTION: readonly Mutant[] = [
     edits: [
       inEngine(
         'resolve.ts',
-        'Math.max(record.keepUntil, settlingNow(parts) + keepMs)',
-        'settlingNow(parts) + keepMs',
+        'Math.max(record.keepUntil, parts.clock.settlingNow() + keepMs)',
+        'parts.clock.settlingNow() + keepMs',
       ),
     ],
   },

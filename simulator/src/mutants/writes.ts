@@ -82,8 +82,8 @@ export const WRITES: readonly Mutant[] = [
     edits: [
       inEngine(
         'attempt.ts',
-        'return executed(claim, settlement, false, null);',
-        'return executed(claim, settlement, true, null);',
+        'return executed(claim, settlement, false);',
+        'return executed(claim, settlement, true);',
       ),
     ],
   },
@@ -93,8 +93,8 @@ export const WRITES: readonly Mutant[] = [
     edits: [
       inEngine(
         'attempt.ts',
-        'return executed(claim, settlement, false, null);',
-        'return executed(claim, settlement, false, settling.answer);',
+        'return executed(claim, settlement, false);',
+        'return executed(claim, settlement, false, null, new NearAnswer(record, outcome));',
       ),
     ],
   },

@@ -31,10 +31,15 @@ export async function simulateOutbox(seed: number): Promise<OutboxRun> {
     unauthorized: often(0.05),
     slowestEffectMs: dice.pick([5, 500, 8_000]),
   });
-  const device = new SimulatedDevice(time, dice, server, {
-    writeFails: often(0.1),
-    noticeLost: often(0.5),
-  });
+  const device = new SimulatedDevice(
+    time,
+    dice,
+    { fetch: (isAlive) => server.fetch(isAlive) },
+    {
+      writeFails: often(0.1),
+      noticeLost: often(0.5),
+    },
+  );
   const workload = new Workload(device, dice, time);
   workload.plan(dice.between(3, 8));
   device.openTab();
@@ -84,7 +89,7 @@ function heal(server: SimulatedServer, device: SimulatedDevice): void {
 /** The user answers the sign-in page, if one is shown. */
 function signIn(device: SimulatedDevice): void {
   for (const { outbox } of device.tabs) {
-    if (outbox.status.getSnapshot().paused === 'auth') void outbox.resume();
+    if (outbox.status.getSnapshot().paused === 'auth') outbox.resume().catch(() => {});
   }
 }
 

@@ -4,10 +4,10 @@ import {
   memoryStorage,
   type Notice,
   Outbox,
+  type OutboxOptions,
   type OutboxStorage,
   type RunnerLock,
 } from 'onceward/client';
-import type { SimulatedServer } from './simulated-server.ts';
 import { type Dice, lifeWorld, type VirtualTime } from './virtual-time.ts';
 
 /** As long as the simulated server remembers, and longer than any run. */
@@ -17,6 +17,14 @@ export interface DeviceFaults {
   /** Probabilities per write to the storage. */
   writeFails: number;
   noticeLost: number;
+}
+
+/** What is around a device, and what its outboxes are told beside what the device knows itself. */
+export interface Surroundings {
+  /** The way to the servers, for one life. */
+  readonly fetch: (isAlive: () => boolean) => typeof fetch;
+  readonly storage?: OutboxStorage;
+  readonly options?: (isAlive: () => boolean) => Partial<OutboxOptions>;
 }
 
 /** One tab, from opening to close or kill. */
@@ -31,20 +39,21 @@ export class SimulatedDevice {
   readonly faults: DeviceFaults;
   readonly clock = { offsetMs: 0 };
   online = true;
-  readonly #storage = memoryStorage();
+  readonly #storage: OutboxStorage;
   readonly #time: VirtualTime;
   readonly #dice: Dice;
-  readonly #server: SimulatedServer;
+  readonly #around: Surroundings;
   readonly #tabs = new Set<Tab>();
   readonly #hearers = new Map<object, (notice: Notice) => void>();
   readonly #onlineListeners = new Set<() => void>();
   #lockHolder: object | null = null;
   #lockQueue: { life: object; grant: () => void }[] = [];
 
-  constructor(time: VirtualTime, dice: Dice, server: SimulatedServer, faults: DeviceFaults) {
+  constructor(time: VirtualTime, dice: Dice, around: Surroundings, faults: DeviceFaults) {
     this.#time = time;
     this.#dice = dice;
-    this.#server = server;
+    this.#around = around;
+    this.#storage = around.storage ?? memoryStorage();
     this.faults = faults;
   }
 
@@ -59,7 +68,7 @@ export class SimulatedDevice {
       storage: this.#storageOf(isAlive),
       groups,
       replayWindowMs: DAY,
-      fetch: this.#server.fetch(isAlive),
+      fetch: this.#around.fetch(isAlive),
       world: lifeWorld(this.#time, this.#dice, this.clock, isAlive),
       lock: this.#lockOf(life),
       bulletin: this.#bulletinOf(life, isAlive),
@@ -71,6 +80,7 @@ export class SimulatedDevice {
           return () => this.#onlineListeners.delete(guarded);
         },
       },
+      ...this.#around.options?.(isAlive),
     });
     const tab: Tab = {
       outbox,

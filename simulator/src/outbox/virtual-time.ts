@@ -62,6 +62,7 @@ export class VirtualTime {
   }
 
   sleep(ms: number): Promise<void> {
+    if (ms <= 0) return Promise.resolve();
     return new Promise((resolve) => {
       this.after(ms, resolve);
     });
@@ -71,13 +72,18 @@ export class VirtualTime {
   async run(isOver: () => boolean, maxEvents: number): Promise<number> {
     for (let events = 0; events < maxEvents; events += 1) {
       await settleMicrotasks();
-      if (isOver()) return events;
-      const alarm = this.#alarms.shift();
-      if (alarm === undefined) return events;
-      this.#now = alarm.at;
-      alarm.ring();
+      if (isOver() || !this.step()) return events;
     }
     return maxEvents;
+  }
+
+  /** Rings the next alarm. `false`: there is none. */
+  step(): boolean {
+    const alarm = this.#alarms.shift();
+    if (alarm === undefined) return false;
+    this.#now = alarm.at;
+    alarm.ring();
+    return true;
   }
 }
 

@@ -2,19 +2,31 @@ import type { Location } from '../state/key-table.ts';
 import type { LedgerHome } from '../state/ledger-home.ts';
 import {
   type Block,
+  type BlockHeader,
   blockText,
   hashHeader,
   NO_BLOCK,
   parseBlock,
-  readTime,
+  readHeader,
   readTransaction,
 } from './block.ts';
 
-/** All blocks that are kept: the latest in memory until a checkpoint has saved them, the others in the home. */
+/** So many bytes of blocks wait in memory before they are saved, with or without a checkpoint of the state. */
+const MOST_UNSAVED = 4 * 1_024 * 1_024;
+
+/** Blocks that were added since the last checkpoint of the state, saved or not. */
+export interface Growth {
+  readonly count: number;
+  readonly byteLength: number;
+}
+
+/** All blocks that are kept: the latest in memory until they are saved, the others in the home. */
 export class BlockBook {
   readonly #home: LedgerHome;
-  /** As bytes outside the heap: there may be tens of thousands of transactions between two checkpoints. */
+  /** As bytes outside the heap: there may be tens of thousands of them. */
   readonly #recent = new Map<number, Buffer>();
+  #unsavedBytes = 0;
+  #growth: Growth = { count: 0, byteLength: 0 };
   readonly #watchers = new Set<() => void>();
   #tip: Block | undefined;
   #first: number;
@@ -48,7 +60,11 @@ export class BlockBook {
   }
 
   add(block: Block): void {
-    this.#recent.set(block.header.height, Buffer.from(blockText(block)));
+    const bytes = ownBytes(blockText(block));
+    this.#recent.set(block.header.height, bytes);
+    this.#unsavedBytes += bytes.length;
+    const { count, byteLength } = this.#growth;
+    this.#growth = { count: count + 1, byteLength: byteLength + bytes.length };
     this.#tip = block;
     this.#tipHash = block.hash;
     this.#tipHeight = block.header.height;
@@ -63,10 +79,16 @@ export class BlockBook {
     return bytes === undefined ? undefined : parseBlock(bytes.toString());
   }
 
+  header(height: number): BlockHeader | undefined {
+    if (height < this.#first || height > this.#tipHeight) return undefined;
+    const bytes = this.#bytesOf(height);
+    return bytes && readHeader(bytes);
+  }
+
   /** How long a block's text is, and when the block was made. */
   sizeAndTime(height: number): { readonly length: number; readonly at: number } | undefined {
     const bytes = height < this.#first ? undefined : this.#bytesOf(height);
-    return bytes && { length: bytes.length, at: readTime(bytes) };
+    return bytes && { length: bytes.length, at: readHeader(bytes).at };
   }
 
   /** One transaction of a block. The others, of which there may be thousands, are stepped over. */
@@ -74,7 +96,7 @@ export class BlockBook {
     if (height < this.#first || height > this.#tipHeight) return undefined;
     const bytes = this.#bytesOf(height);
     const text = bytes && readTransaction(bytes, position);
-    return text === undefined ? undefined : { text, at: readTime(bytes as Buffer) };
+    return text === undefined ? undefined : { text, at: readHeader(bytes as Buffer).at };
   }
 
   /** Resolves when a block higher than this is there, or the signal says stop. */
@@ -96,18 +118,47 @@ export class BlockBook {
     return new Map(this.#recent);
   }
 
-  /** The home has the blocks up to a height, and none below `first` any more. */
-  saved(through: number, first: number): void {
-    for (const height of this.#recent.keys()) {
-      if (height > through) break;
-      this.#recent.delete(height);
-    }
+  /** Whether so many are not yet saved that they should be. */
+  get isFull(): boolean {
+    return this.#unsavedBytes >= MOST_UNSAVED;
+  }
+
+  /** Saves the blocks alone: no more of them stay in memory, however long the next checkpoint takes to come. */
+  async flush(): Promise<void> {
+    const blocks = this.unsaved();
+    await this.#home.saveBlocks(blocks);
+    this.#forget(blocks);
+  }
+
+  /** What the next checkpoint adds to the history. */
+  get growth(): Growth {
+    return this.#growth;
+  }
+
+  /** A checkpoint has saved these blocks, and dropped those below `first`. */
+  checkpointed(blocks: ReadonlyMap<number, Buffer>, growth: Growth, first: number): void {
+    this.#forget(blocks);
     this.#first = first;
+    const { count, byteLength } = this.#growth;
+    this.#growth = { count: count - growth.count, byteLength: byteLength - growth.byteLength };
+  }
+
+  #forget(saved: ReadonlyMap<number, Buffer>): void {
+    for (const [height, bytes] of saved) {
+      if (this.#recent.delete(height)) this.#unsavedBytes -= bytes.length;
+    }
   }
 
   #bytesOf(height: number): Buffer | undefined {
     return this.#recent.get(height) ?? this.#home.block(height);
   }
+}
+
+/** Not from the pool that Node cuts small buffers out of: one that lives long would keep its short-lived neighbours. */
+function ownBytes(text: string): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
+  bytes.write(text);
+  return bytes;
 }
 
 /** The first of the blocks that reach up to a height without a gap; the height after it if none do. */

@@ -66,11 +66,10 @@ export function parseBlock(text: string): Block {
 
 const LINE_FEED = 10;
 
-/** When a block was made, from its stored bytes. */
-export function readTime(bytes: Buffer): number {
+/** The header alone, from the stored bytes of a block. */
+export function readHeader(bytes: Buffer): BlockHeader {
   const end = bytes.indexOf(LINE_FEED);
-  const header = bytes.toString('utf8', 0, end < 0 ? bytes.length : end);
-  return (JSON.parse(header) as BlockHeader).at;
+  return JSON.parse(bytes.toString('utf8', 0, end < 0 ? bytes.length : end)) as BlockHeader;
 }
 
 /** The text of one transaction, from the stored bytes of its block. */

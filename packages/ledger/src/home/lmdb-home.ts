@@ -128,21 +128,29 @@ export class LmdbHome implements LedgerHome {
     return (this.#blocks.getStats() as { entryCount: number }).entryCount;
   }
 
-  async save(checkpoint: Checkpoint): Promise<void> {
-    try {
-      await this.#saveBlocks(checkpoint);
+  save(checkpoint: Checkpoint): Promise<void> {
+    const { blocks, firstBlock } = checkpoint;
+    return this.#saving('state', async () => {
+      await this.#putBlocks(blocks, [...this.#blocks.getKeys({ end: firstBlock })]);
       await this.#state.save(checkpoint);
+    });
+  }
+
+  saveBlocks(blocks: ReadonlyMap<number, Buffer>): Promise<void> {
+    return this.#saving('history', () => this.#putBlocks(blocks, []));
+  }
+
+  async #saving(what: string, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
     } catch (cause) {
-      throw new StoreError(
-        'ONCE_STORE_FAILED',
-        `Saving the ledger's state in ${this.#directory} failed: ${(cause as Error).message}.`,
-        { cause },
-      );
+      const why = (cause as Error).message;
+      const message = `Saving the ledger's ${what} in ${this.#directory} failed: ${why}.`;
+      throw new StoreError('ONCE_STORE_FAILED', message, { cause });
     }
   }
 
-  async #saveBlocks({ blocks, firstBlock }: Checkpoint): Promise<void> {
-    const old = [...this.#blocks.getKeys({ end: firstBlock })];
+  async #putBlocks(blocks: ReadonlyMap<number, Buffer>, old: readonly number[]): Promise<void> {
     await this.#history.batch(() => {
       for (const [height, bytes] of blocks) {
         void this.#blocks.put(height, encodeBlock(bytes));

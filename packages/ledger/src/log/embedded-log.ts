@@ -32,12 +32,17 @@ export class EmbeddedLog implements LedgerLog {
   readonly #places: Place[];
   #firstIndex: number;
   #lastTerm: number;
+  /** With what is on its way to the disk. */
+  #nextIndex: number;
+  #nextTerm: number;
 
   private constructor(log: SegmentLog, found: Replay) {
     this.#log = log;
     this.#places = found.places;
     this.#firstIndex = found.firstIndex;
     this.#lastTerm = found.lastTerm;
+    this.#nextIndex = this.lastIndex + 1;
+    this.#nextTerm = found.lastTerm;
   }
 
   static async open(options: EmbeddedLogOptions): Promise<EmbeddedLog> {
@@ -65,6 +70,11 @@ export class EmbeddedLog implements LedgerLog {
   }
 
   append(record: LogRecord): Promise<AppendResult> {
+    if (record.index !== this.#nextIndex || record.term < this.#nextTerm) {
+      return Promise.resolve({ appended: false, term: this.#nextTerm });
+    }
+    this.#nextIndex += 1;
+    this.#nextTerm = record.term;
     return new Promise((resolve, reject) => {
       const text = Buffer.from(record.text);
       const byteLength = HEAD_BYTES + text.length;
@@ -76,11 +86,6 @@ export class EmbeddedLog implements LedgerLog {
           bytes.set(text, at + HEAD_BYTES);
         },
         durable: (segment, offset) => {
-          if (this.#places.length === 0) this.#firstIndex = record.index;
-          if (record.index !== this.lastIndex + 1) {
-            reject(new Error(`Entry ${record.index} was appended behind ${this.lastIndex}.`));
-            return;
-          }
           this.#places.push({ segment, offset, byteLength });
           this.#lastTerm = record.term;
           resolve(APPENDED);

@@ -5,7 +5,10 @@ export interface LogRecord {
   readonly text: string;
 }
 
-/** `lost`: another leader has a higher term, or has put another entry at this index. Nothing was appended. */
+/**
+ * Not appended: an entry of a higher term is there, or the index is not the next one. Nothing was written, and `term`
+ * is the highest that the log knows.
+ */
 export type AppendResult =
   | { readonly appended: true }
   | { readonly appended: false; readonly term: number };
@@ -27,8 +30,8 @@ export interface LedgerLog {
   readonly maxEntryLength: number;
 
   /**
-   * Appends at `record.index`, which is one more than the last. A rejection (`StoreError`) leaves the outcome unknown
-   * unless it says `applied: 'no'`; reading that index settles it.
+   * Appends at `record.index`, if that is one more than the last, in a term that is not lower. A rejection
+   * (`StoreError`) leaves the outcome unknown unless it says `applied: 'no'`; reading that index settles it.
    */
   append(record: LogRecord): Promise<AppendResult>;
 

@@ -8,11 +8,13 @@ import { checkAccount, checkJournal, type JournalEntry } from '../rules/journal.
 import type { Operation } from '../rules/operation.ts';
 import type {
   AccountRequest,
+  CreationKey,
   JournalRequest,
   OrganizationRequest,
   VaultRequest,
   WriteRequest,
 } from '../rules/request.ts';
+import { type SentForm, sentForm } from '../rules/sent-form.ts';
 import type { Machine } from './machine.ts';
 import { findAccountFault } from './post.ts';
 
@@ -38,6 +40,16 @@ export interface BatchWriteInput extends Omit<WriteInput, 'operations'> {
   readonly writes: readonly { readonly operations: readonly OperationInput[] }[];
 }
 
+export interface OrganizationInput {
+  readonly name: string;
+  /** The 16 bytes of a UUID of version 4. */
+  readonly idempotencyKey?: Uint8Array;
+}
+
+export interface VaultInput extends OrganizationInput {
+  readonly organization: string;
+}
+
 const MAX_SEQUENCE = 2n ** 64n - 1n;
 const CREDENTIAL = /^[\x21-\x7e]{1,200}$/;
 
@@ -53,6 +65,10 @@ export function checkTransactionKey(key: string | undefined): Refusal | undefine
   if (key === undefined || key === '') {
     return refuse('IDEMPOTENCY_KEY_REQUIRED', 'A transaction needs an Idempotency-Key.');
   }
+  return findKeyFault(key);
+}
+
+function findKeyFault(key: string): Refusal | undefined {
   const checked = checkKey('ledger', key);
   if (checked.ok) return undefined;
   return refuse('IDEMPOTENCY_KEY_INVALID', `The Idempotency-Key is not valid: ${checked.reason}.`);
@@ -70,7 +86,8 @@ export function admitTransaction(
     const fault = findAccountFault(machine, entry);
     if (fault !== undefined) return fault;
   }
-  return { ok: true, value: new AdmittedJournal(actor, credential, key, checked.value) };
+  const sent = sentForm(body, checked.value);
+  return { ok: true, value: new AdmittedJournal(actor, credential, key, sent, checked.value) };
 }
 
 /** A class for the reason that `Ticket` is one. */
@@ -79,37 +96,64 @@ class AdmittedJournal implements JournalRequest {
   readonly actor: Actor;
   readonly credential: string;
   readonly key: string;
+  readonly sent: SentForm;
   readonly entries: readonly JournalEntry[];
 
-  constructor(actor: Actor, credential: string, key: string, entries: readonly JournalEntry[]) {
+  constructor(
+    actor: Actor,
+    credential: string,
+    key: string,
+    sent: SentForm,
+    entries: readonly JournalEntry[],
+  ) {
     this.actor = actor;
     this.credential = credential;
     this.key = key;
+    this.sent = sent;
     this.entries = entries;
   }
 }
 
-export function admitAccount({ actor }: Caller, body: unknown): Checked<AccountRequest> {
+export function admitAccount(
+  { actor, credential }: Caller,
+  body: unknown,
+  key?: string,
+): Checked<AccountRequest> {
+  const wrong = key === undefined ? undefined : findKeyFault(key);
+  if (wrong !== undefined) return wrong;
   const checked = checkAccount(body);
   if (!checked.ok) return checked;
-  return { ok: true, value: { kind: 'account', actor, ...checked.value } };
+  const owned = key === undefined ? {} : { credential, key };
+  return { ok: true, value: { kind: 'account', actor, ...owned, ...checked.value } };
 }
 
 export function admitOrganization(
-  { actor }: Caller,
-  input: { readonly name: string },
+  caller: Caller,
+  input: OrganizationInput,
 ): Checked<OrganizationRequest> {
-  const wrong = findNameFault(input);
-  return wrong ?? { ok: true, value: { kind: 'organization', actor, name: input.name } };
+  const wrong = findNameFault(input) ?? findUnusableKey(input);
+  if (wrong !== undefined) return wrong;
+  const { actor } = caller;
+  const { name } = input;
+  return { ok: true, value: { kind: 'organization', actor, ...keyIn(caller, input), name } };
 }
 
-export function admitVault(
-  { actor }: Caller,
-  input: { readonly organization: string; readonly name: string },
-): Checked<VaultRequest> {
+export function admitVault(caller: Caller, input: VaultInput): Checked<VaultRequest> {
+  const wrong = findNameFault(input) ?? findUnusableKey(input);
+  if (wrong !== undefined) return wrong;
+  const { actor } = caller;
   const { organization, name } = input;
-  const wrong = findNameFault(input);
-  return wrong ?? { ok: true, value: { kind: 'vault', actor, organization, name } };
+  const value: VaultRequest = { kind: 'vault', actor, ...keyIn(caller, input), organization, name };
+  return { ok: true, value };
+}
+
+function findUnusableKey({ idempotencyKey }: OrganizationInput): Refusal | undefined {
+  return idempotencyKey === undefined ? undefined : findUuidFault(idempotencyKey);
+}
+
+function keyIn({ credential }: Caller, { idempotencyKey }: OrganizationInput): CreationKey {
+  if (idempotencyKey === undefined) return {};
+  return { credential, key: Buffer.from(idempotencyKey).toString('hex') };
 }
 
 export function admitWrite({ actor }: Caller, input: WriteInput): Checked<WriteRequest> {

@@ -135,9 +135,14 @@ function applyOperation(
       rows.write(name, { value, version, expires_at } satisfies EntityRow);
       return undefined;
     }
-    case 'delete':
-      rows.remove(entityKey(organization, vault, operation.key));
+    case 'delete': {
+      const { key, condition } = operation;
+      const name = entityKey(organization, vault, key);
+      const unmet = condition && findUnmet(condition, key, aliveAt(rows.read(name), time));
+      if (unmet !== undefined) return unmet;
+      rows.remove(name);
       return undefined;
+    }
     case 'relate':
     case 'unrelate': {
       const { resource, relation, subject } = operation;

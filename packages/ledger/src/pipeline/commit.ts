@@ -68,8 +68,10 @@ export class Committer {
       if (!result.appended) throw lostTerm(result.term);
     } catch (error) {
       if (error instanceof StoreError && error.applied === 'no') throw error;
-      // The reply is lost, not necessarily the entry: what is at its index decides.
-      if ((await readAt(log, index)) !== text) throw error;
+      // The reply is lost, not necessarily the entry: what is at its index decides. If that cannot be read either,
+      // the outcome is as open as before, whatever is said of the read.
+      const found = await readAt(log, index).catch(() => undefined);
+      if (found !== text) throw error;
     }
   }
 

@@ -1,7 +1,7 @@
 import type { Refusal } from '../refusal.ts';
 
 /**
- * What applying did with one request. All but `refused` have left a transaction in the block, at `position`; a
+ * What applying did with one request. All that have a `position` have left a transaction there in the block; a
  * rejected one has changed nothing but that its key is used.
  */
 export type Outcome =
@@ -9,6 +9,8 @@ export type Outcome =
   | { readonly did: 'reject'; readonly position: number; readonly refusal: Refusal }
   | { readonly did: 'write'; readonly position: number; readonly sequence: bigint }
   | { readonly did: 'create'; readonly position: number; readonly id: string }
+  /** It was created before, under the same key. */
+  | { readonly did: 'recall'; readonly id: string }
   | { readonly did: 'change'; readonly position: number }
   | { readonly did: 'refuse'; readonly refusal: Refusal };
 

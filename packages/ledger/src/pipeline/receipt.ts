@@ -22,7 +22,7 @@ interface Write {
   readonly hash: string;
 }
 
-export function printOf({ hash }: Write): string {
+export function printOf({ hash }: Pick<Write, 'hash'>): string {
   return hash.slice(0, PRINT_DIGITS);
 }
 

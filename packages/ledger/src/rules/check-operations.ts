@@ -33,7 +33,7 @@ export interface Posting {
 
 export type OperationInput =
   | { readonly setEntity: SetEntity }
-  | { readonly deleteEntity: { readonly key: string } }
+  | { readonly deleteEntity: { readonly key: string; readonly condition?: ConditionInput } }
   | { readonly createRelationship: Relationship }
   | { readonly deleteRelationship: Relationship }
   | { readonly post: Posting };
@@ -60,9 +60,7 @@ function checkOperation(input: OperationInput, place: string): Checked<Operation
   }
   if ('setEntity' in input) return checkSet(input.setEntity, `${place}.setEntity`);
   if ('deleteEntity' in input) {
-    const { key } = input.deleteEntity;
-    const wrong = findFault(key, `${place}.deleteEntity.key`);
-    return wrong ?? { ok: true, value: { op: 'delete', key } };
+    return checkDelete(input.deleteEntity, `${place}.deleteEntity`);
   }
   if ('createRelationship' in input)
     return checkRelation('relate', input.createRelationship, place);
@@ -95,6 +93,17 @@ function checkSet(input: SetEntity, place: string): Checked<Operation> {
     ...(expiresAt !== undefined && { expires_at: expiresAt }),
   };
   return { ok: true, value: operation };
+}
+
+function checkDelete(
+  { key, condition }: { readonly key: string; readonly condition?: ConditionInput },
+  place: string,
+): Checked<Operation> {
+  const wrong = findFault(key, `${place}.key`);
+  if (wrong) return wrong;
+  const checked = condition && checkCondition(condition, `${place}.condition`);
+  if (checked && !checked.ok) return checked;
+  return { ok: true, value: { op: 'delete', key, ...(checked && { condition: checked.value }) } };
 }
 
 function checkCondition(input: ConditionInput, place: string): Checked<Condition> {

@@ -1,6 +1,6 @@
 import type { JournalSide } from './journal.ts';
 
-/** What must hold of an entity before it is set. */
+/** What must hold of an entity before it is set or deleted. */
 export type Condition =
   | { readonly not_exists: true }
   | { readonly must_exist: true }
@@ -18,7 +18,7 @@ export type Operation =
       /** Milliseconds since the epoch, by the ledger's own time. */
       readonly expires_at?: number;
     }
-  | { readonly op: 'delete'; readonly key: string }
+  | { readonly op: 'delete'; readonly key: string; readonly condition?: Condition }
   | {
       readonly op: 'relate' | 'unrelate';
       readonly resource: string;

@@ -10,12 +10,13 @@ export function requestText(request: Request): string {
   return request.kind === 'journal' ? journalText(request) : JSON.stringify(request);
 }
 
-function journalText({ actor, credential, key, entries }: JournalRequest): string {
+function journalText({ actor, credential, key, sent, entries }: JournalRequest): string {
   const names = `"actor":${JSON.stringify(actor)},"credential":${JSON.stringify(credential)}`;
   let list = entryText(entries[0] as JournalEntry);
   for (let at = 1; at < entries.length; at += 1)
     list += `,${entryText(entries[at] as JournalEntry)}`;
-  return `{"kind":"journal",${names},"key":${JSON.stringify(key)},"entries":[${list}]}`;
+  const form = sent === undefined ? '' : `"sent":${JSON.stringify(sent)},`;
+  return `{"kind":"journal",${names},"key":${JSON.stringify(key)},${form}"entries":[${list}]}`;
 }
 
 function entryText({ sequence, type, asset, amount, debit, credit }: JournalEntry): string {

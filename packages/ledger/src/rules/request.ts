@@ -2,6 +2,7 @@ import type { Actor } from './actor.ts';
 import type { ChangeableSettings } from './changeable-settings.ts';
 import type { JournalEntry } from './journal.ts';
 import type { Operation } from './operation.ts';
+import type { SentForm } from './sent-form.ts';
 
 /** What the log holds: checked, complete, and plain data whose JSON text is always the same. */
 export type Request =
@@ -18,6 +19,8 @@ export interface JournalRequest {
   /** Whose keys these are: two credentials never meet each other's. */
   readonly credential: string;
   readonly key: string;
+  /** How the request was written, where that is not how its entries are kept. */
+  readonly sent?: SentForm;
   readonly entries: readonly JournalEntry[];
 }
 
@@ -37,20 +40,26 @@ export interface WriteRequest {
   readonly operations: readonly Operation[];
 }
 
-export interface AccountRequest {
+/** A creation may have a key of whoever asked for it; then a retry of it creates nothing. */
+export interface CreationKey {
+  readonly credential?: string;
+  readonly key?: string;
+}
+
+export interface AccountRequest extends CreationKey {
   readonly kind: 'account';
   readonly actor: Actor;
   readonly category: string;
   readonly asset: string;
 }
 
-export interface OrganizationRequest {
+export interface OrganizationRequest extends CreationKey {
   readonly kind: 'organization';
   readonly actor: Actor;
   readonly name: string;
 }
 
-export interface VaultRequest {
+export interface VaultRequest extends CreationKey {
   readonly kind: 'vault';
   readonly actor: Actor;
   readonly organization: string;

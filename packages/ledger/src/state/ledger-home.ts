@@ -72,6 +72,8 @@ export interface LedgerHome {
 
   /** Durable when it resolves: all of it or nothing, blocks no later than the state. */
   save(checkpoint: Checkpoint): Promise<void>;
+  /** Blocks that the saved state does not reach up to yet. Durable when it resolves. */
+  saveBlocks(blocks: ReadonlyMap<number, Buffer>): Promise<void>;
 
   /** Sets a copy of the state aside and resolves to its height, once it is durable. The copy before it goes. */
   snapshot(): Promise<number>;

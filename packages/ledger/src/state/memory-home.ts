@@ -20,6 +20,7 @@ export class MemoryHome implements LedgerHome {
   #saved: Saved | undefined;
   #copy: Saved | undefined;
   #blocks = new Map<number, Buffer>();
+  readonly #damaged = new Set<number>();
 
   damage(): string | null {
     return null;
@@ -48,6 +49,7 @@ export class MemoryHome implements LedgerHome {
   }
 
   block(height: number): Buffer | undefined {
+    if (this.#damaged.has(height)) throw new Error(`Block ${height} is damaged.`);
     return this.#blocks.get(height);
   }
 
@@ -65,8 +67,15 @@ export class MemoryHome implements LedgerHome {
     return this.#blocks.size;
   }
 
+  async saveBlocks(blocks: ReadonlyMap<number, Buffer>): Promise<void> {
+    for (const [height, bytes] of blocks) {
+      this.#blocks.set(height, bytes);
+      this.#damaged.delete(height);
+    }
+  }
+
   async save(checkpoint: Checkpoint): Promise<void> {
-    for (const [height, bytes] of checkpoint.blocks) this.#blocks.set(height, bytes);
+    await this.saveBlocks(checkpoint.blocks);
     for (const height of this.#blocks.keys()) {
       if (height < checkpoint.firstBlock) this.#blocks.delete(height);
     }
@@ -108,7 +117,38 @@ export class MemoryHome implements LedgerHome {
     if (what === 'history') this.#blocks = new Map();
   }
 
+  /** Garbles one byte of what is saved of the state; the copy stays as it was. */
+  damageState(roll: number): void {
+    const saved = this.#saved;
+    if (saved === undefined) return;
+    const pages = [saved.accounts, saved.balances].filter(({ size }) => size > 0);
+    const isRow = roll % (pages.length + 1) === pages.length;
+    if (isRow) {
+      const [page, text] = nth([...saved.rows], roll);
+      const at = roll % text.length;
+      const garbled = `${text.slice(0, at)}${text[at] === '#' ? '!' : '#'}${text.slice(at + 1)}`;
+      this.#saved = { ...saved, rows: new Map([...saved.rows, [page, garbled]]) };
+      return;
+    }
+    const changed = nth(pages, roll);
+    const [page, bytes] = nth([...changed], roll);
+    const garbled = Buffer.from(bytes);
+    garbled[roll % garbled.length] = (garbled[roll % garbled.length] as number) ^ 1;
+    const replaced = new Map([...changed, [page, garbled]]);
+    this.#saved = { ...saved, [changed === saved.accounts ? 'accounts' : 'balances']: replaced };
+  }
+
+  /** Garbles a block. */
+  damageBlock(roll: number): void {
+    const heights = [...this.#blocks.keys()];
+    if (heights.length > 0) this.#damaged.add(nth(heights, roll));
+  }
+
   async close(): Promise<void> {}
+}
+
+function nth<T>(list: readonly T[], roll: number): T {
+  return list[roll % list.length] as T;
 }
 
 function copies(pages: ReadonlyMap<number, Uint8Array>): Map<number, Uint8Array> {

@@ -6,26 +6,28 @@ export interface LedgerAnchor {
   readonly hash: string;
 }
 
-/** Asked for one after the other, so a client that has been away for longer needs a newer anchor. */
-const FARTHEST = 10_000;
+/** So many headers are asked for at once, and so many of them are followed at most: a third of a gigabyte. */
+const AT_ONCE = 1_000;
+const FARTHEST = 1_000_000;
 /** Answers come in another order than their blocks were made. */
 const REMEMBERED = 1_000;
+
+/** Headers from a height on, up to so many. */
+type FetchHeaders = (from: number, count: number) => Promise<readonly LedgerHeader[]>;
 
 /**
  * Ties every header that is shown to one that the client already has, through the headers between them. So one
  * client is never shown two histories. Without an anchor the very first header is believed.
  */
 export class HeaderChain {
-  readonly #fetchHeader: (height: number) => Promise<LedgerHeader>;
+  readonly #fetchHeaders: FetchHeaders;
   readonly #hashes = new Map<number, string>();
-  /** Headers between, until they have led somewhere: a call that fails does not cost those before it. */
-  readonly #between = new Map<number, LedgerHeader>();
   #tip: LedgerAnchor | null;
   #working: Promise<unknown> = Promise.resolve();
 
-  constructor(anchor: LedgerAnchor | null, fetchHeader: (height: number) => Promise<LedgerHeader>) {
+  constructor(anchor: LedgerAnchor | null, fetchHeaders: FetchHeaders) {
     this.#tip = anchor;
-    this.#fetchHeader = fetchHeader;
+    this.#fetchHeaders = fetchHeaders;
   }
 
   get tip(): LedgerAnchor | null {
@@ -47,29 +49,40 @@ export class HeaderChain {
     const known = height === tip.height ? tip.hash : this.#hashes.get(height);
     if (known !== undefined) return known === hash ? null : 'the header is not of this chain';
     if (Math.abs(height - tip.height) > FARTHEST) {
-      return `block ${height} is too far from block ${tip.height}, the last that was checked`;
+      const distance = `block ${height} is too far from block ${tip.height}, the last that was checked`;
+      return `${distance}; give the client a newer anchor`;
     }
-    const [from, to] = height > tip.height ? [tip, { height, hash }] : [{ height, hash }, tip];
-    const isLinked = await this.#isLinked(from, to, height > tip.height ? header : null);
-    this.#between.clear();
+    const isNewer = height > tip.height;
+    const isLinked = isNewer
+      ? await this.#isLinked(tip, header)
+      : await this.#isReached({ height, hash }, tip);
     return isLinked ? this.#remember(height, hash) : 'the header is not of this chain';
   }
 
-  /** Whether each header names the one before, from a block up to another. */
-  async #isLinked(from: LedgerAnchor, to: LedgerAnchor, last: LedgerHeader | null) {
-    let before = from.hash;
-    for (let height = from.height + 1; height <= to.height; height += 1) {
-      const header = height === to.height && last ? last : await this.#headerAt(height);
-      if (header.height !== height || header.previous !== before) return false;
-      before = hashBlockHeader(header);
-    }
-    return before === to.hash;
+  /** Whether a header follows on a block, through those between. */
+  async #isLinked(from: LedgerAnchor, header: LedgerHeader): Promise<boolean> {
+    const before = await this.#hashAt(from, header.height - 1);
+    return before !== null && before === header.previous;
   }
 
-  async #headerAt(height: number): Promise<LedgerHeader> {
-    const header = this.#between.get(height) ?? (await this.#fetchHeader(height));
-    this.#between.set(height, header);
-    return header;
+  /** Whether the block that is known follows on this one. */
+  async #isReached(from: LedgerAnchor, tip: LedgerAnchor): Promise<boolean> {
+    return (await this.#hashAt(from, tip.height)) === tip.hash;
+  }
+
+  /** The hash of a later block, if each header up to it names the one before. */
+  async #hashAt(from: LedgerAnchor, height: number): Promise<string | null> {
+    let { height: at, hash } = from;
+    while (at < height) {
+      const headers = await this.#fetchHeaders(at + 1, Math.min(AT_ONCE, height - at));
+      if (headers.length === 0) return null;
+      for (const header of headers.slice(0, height - at)) {
+        if (header.height !== at + 1 || header.previous !== hash) return null;
+        at += 1;
+        hash = hashBlockHeader(header);
+      }
+    }
+    return hash;
   }
 
   #remember(height: number, hash: string): null {

@@ -1,7 +1,17 @@
+import { fromBase64 } from './base64.ts';
 import { ClientError } from './client-error.ts';
 import { type ClientWorld, realWorld, withDeadline } from './client-world.ts';
 import { HeaderChain, type LedgerAnchor } from './ledger-anchor.ts';
-import { type LedgerHeader, type ProofPath, verifyRow, verifyTransaction } from './verify-proof.ts';
+import { LedgerCallError, unproven } from './ledger-call-error.ts';
+import {
+  assertWritten,
+  headerOf,
+  type Json,
+  provenAccount,
+  provenEntity,
+  provenTransaction,
+} from './ledger-proven.ts';
+import type { AccountRecord, LedgerHeader } from './verify-proof.ts';
 
 export interface LedgerClientOptions {
   /** The server's address, such as `https://ledger.example`. */
@@ -13,11 +23,11 @@ export interface LedgerClientOptions {
   /** A call without an answer is given up after this; what it asked for may have happened. */
   readonly timeoutMs?: number;
   /**
-   * A block of the ledger that is known to be right: every proof must belong to its chain. `first` believes the
-   * first proven header. `client.anchor` is the newest, for the next start. Left out, headers are not tied to each
-   * other. It costs a call for each block between two proofs.
+   * A block of the ledger that is known to be right: every proof must belong to its chain. Left out, the first proven
+   * header is believed and those after it must belong to its chain. `client.anchor` is the newest; keep it for the next
+   * start. It costs a call for each thousand blocks between two proofs.
    */
-  readonly anchor?: LedgerAnchor | 'first';
+  readonly anchor?: LedgerAnchor;
 }
 
 /** Whose stream of sequences: a client's, in an organization or in one of its vaults. */
@@ -53,34 +63,6 @@ export interface WriteCall extends LedgerStream {
   readonly operations: readonly unknown[];
 }
 
-/** An entity as its row has it. */
-interface KeptEntity {
-  readonly value?: string;
-  readonly expires_at?: number | null;
-}
-
-type Json = Readonly<Record<string, unknown>>;
-
-/** A call that the server refused for good, or that never got an answer. */
-export class LedgerCallError extends Error {
-  override readonly name = 'LedgerCallError';
-  /** The status as Connect names it, such as `invalid_argument`; `no_answer` if there was none. */
-  readonly status: string;
-  /** Whether the same call may succeed later. */
-  readonly isTransient: boolean;
-
-  /** Whether the credential is missing, wrong or expired: the call itself was not looked at. */
-  get isUnauthenticated(): boolean {
-    return this.status === 'unauthenticated' || this.status === 'http_401';
-  }
-
-  constructor(status: string, message: string, isTransient: boolean, cause?: unknown) {
-    super(message, cause === undefined ? undefined : { cause });
-    this.status = status;
-    this.isTransient = isTransient;
-  }
-}
-
 const TIMEOUT_MS = 30_000;
 const TRANSIENT = new Set(['unavailable', 'resource_exhausted', 'deadline_exceeded', 'aborted']);
 
@@ -91,42 +73,36 @@ const TURNED_AWAY = new Set([408, 425, 429]);
 export class LedgerClient {
   readonly #options: LedgerClientOptions;
   readonly #base: string;
-  readonly #chain: HeaderChain | null;
+  readonly #chain: HeaderChain;
 
   constructor(options: LedgerClientOptions) {
     if (!URL.canParse(options.url)) {
       throw new ClientError('INVALID_INPUT', 'url must be the address of a ledger.');
     }
     this.#options = options;
-    this.#base = `${options.url.replace(/\/$/, '')}/onceward.ledger.v1.`;
-    const { anchor } = options;
-    const fetchHeader = async (height: number) => {
-      const { block } = await this.#call('ReadService/GetBlock', { height: `${height}` });
-      return headerOf((block as Json).header as Json);
-    };
-    const first = anchor === 'first' ? null : (anchor ?? null);
-    this.#chain = anchor === undefined ? null : new HeaderChain(first, fetchHeader);
+    this.#base = options.url.replace(/\/$/, '');
+    this.#chain = new HeaderChain(options.anchor ?? null, async (from, count) => {
+      const request = { fromHeight: `${from}`, count };
+      const { headers } = await this.#call('ReadService/GetHeaders', request);
+      return ((headers ?? []) as Json[]).map(headerOf);
+    });
   }
 
-  /** The newest block that was checked; `null` before the first, and without an anchor. */
+  /** The newest block that was checked; `null` before the first. */
   get anchor(): LedgerAnchor | null {
-    return this.#chain?.tip ?? null;
+    return this.#chain.tip;
   }
 
   /** `verify`: the proof that the write is in its block is asked for and checked. */
   async write(call: WriteCall, verify: boolean): Promise<WriteAnswer> {
-    const body = { ...call, sequence: call.sequence.toString(), includeTxProof: verify };
-    const answer = await this.#call('WriteService/Write', body);
-    const success = answer.success as Json | undefined;
-    if (success === undefined) {
-      // Whoever wrote this was not the ledger; the write may have happened.
-      if (answer.error === undefined) throw noAnswer('WriteService/Write');
-      return errorOf(answer.error as Json);
-    }
-    if (verify) {
-      assertProven(success, call);
-      await this.#assertAnchored(headerOf(success.blockHeader as Json));
-    }
+    const { sequence, idempotencyKey, operations } = call;
+    const write = { ...streamOf(call), idempotencyKey, operations };
+    const body = { ...write, sequence: sequence.toString(), includeTxProof: verify };
+    const { success, error } = (await this.#call('WriteService/Write', body)) as WriteMessage;
+    // Whoever answered neither was not the ledger; the write may have happened.
+    if (success === undefined && error === undefined) throw noAnswer('WriteService/Write');
+    if (verify) await this.#assertWritten(success ?? asSuccess(error as Json), call);
+    if (success === undefined) return errorOf(error as Json);
     return {
       kind: 'success',
       txId: String(success.txId),
@@ -135,8 +111,14 @@ export class LedgerClient {
     };
   }
 
+  async #assertWritten(success: Json | null, call: WriteCall): Promise<void> {
+    if (success === null) return;
+    assertWritten(success, call);
+    await this.#assertAnchored(success.blockHeader);
+  }
+
   async lastCommittedSequence(stream: LedgerStream): Promise<bigint> {
-    const answer = await this.#call('ReadService/GetClientState', { ...stream });
+    const answer = await this.#call('ReadService/GetClientState', { ...streamOf(stream) });
     return BigInt(String(answer.lastCommittedSequence ?? '0'));
   }
 
@@ -145,23 +127,11 @@ export class LedgerClient {
     scope: { readonly organization: string; readonly vault?: string },
     key: string,
   ): Promise<{ readonly value: Uint8Array; readonly header: LedgerHeader } | null> {
-    const answer = await this.#call('ReadService/VerifiedRead', { ...scope, key });
-    const header = headerOf(answer.blockHeader as Json);
-    const { accountCount, accounts, rows } = answer.parts as Json;
-    const { bucketCount, bucket, path } = answer.proof as Json;
-    const row = String(answer.row);
-    const verdict = verifyRow(
-      header,
-      row,
-      { accountCount: Number(accountCount), accounts: String(accounts), rows: String(rows) },
-      { bucketCount: Number(bucketCount), bucket: String(bucket), path: pathOf(path) },
-    );
-    if (!verdict.ok) throw unproven(verdict.reason);
-    // The proof is about a row; that it is this entity's row is for us to see.
-    if (row !== `entity/${scope.organization}/${scope.vault ?? '-'}/${key}`)
-      throw unproven('the proof is about another key');
-    await this.#assertAnchored(header);
-    const kept = verdict.value as KeptEntity | undefined;
+    const { organization, vault } = scope;
+    const asked = { organization, ...(vault === undefined ? {} : { vault }), key };
+    const answer = await this.#call('ReadService/VerifiedRead', asked);
+    const kept = provenEntity(answer, `entity/${organization}/${vault ?? '-'}/${key}`);
+    const header = await this.#assertAnchored(answer.blockHeader);
     if (answer.exists !== true) {
       const now = Math.max(header.at, (this.#options.world ?? realWorld).now());
       if (kept !== undefined && !((kept.expires_at ?? Number.POSITIVE_INFINITY) <= now)) {
@@ -173,12 +143,46 @@ export class LedgerClient {
     return { value: fromBase64(String(answer.value)), header };
   }
 
-  async #assertAnchored(header: LedgerHeader): Promise<void> {
-    const problem = await this.#chain?.check(header);
-    if (typeof problem === 'string') throw unproven(problem);
+  /** An account as the newest block proves it. */
+  async verifiedAccount(
+    id: string,
+  ): Promise<{ readonly account: AccountRecord; readonly header: LedgerHeader }> {
+    const answer = await this.#get(`/account/${encodeURIComponent(id)}/proof`);
+    const account = provenAccount(answer, id);
+    return { account, header: await this.#assertAnchored(answer.block_header) };
   }
 
-  async #call(method: string, body: Json): Promise<Json> {
+  /** A transaction of this credential as its block proves it: its members are those of the block's text. */
+  async verifiedTransaction(
+    id: string,
+  ): Promise<{ readonly transaction: Json; readonly header: LedgerHeader }> {
+    const answer = await this.#get(`/transaction/${encodeURIComponent(id)}/proof`);
+    const transaction = provenTransaction(answer, id);
+    return { transaction, header: await this.#assertAnchored(answer.block_header) };
+  }
+
+  async #assertAnchored(given: unknown): Promise<LedgerHeader> {
+    const header = headerOf(given);
+    const problem = await this.#chain.check(header).catch((error: unknown) => {
+      if (!(error instanceof LedgerCallError) || error.isTransient || error.isUnauthenticated) {
+        throw error;
+      }
+      throw unproven('the headers that lead to it are not shown', error);
+    });
+    if (problem !== null) throw unproven(problem);
+    return header;
+  }
+
+  #call(method: string, body: Json): Promise<Json> {
+    const url = `${this.#base}/onceward.ledger.v1.${method}`;
+    return this.#ask(method, url, { method: 'POST', body: JSON.stringify(body) });
+  }
+
+  #get(path: string): Promise<Json> {
+    return this.#ask(path, this.#base + path, { method: 'GET' });
+  }
+
+  async #ask(what: string, url: string, request: RequestInit): Promise<Json> {
     const { fetch: send = fetch, world = realWorld, timeoutMs = TIMEOUT_MS } = this.#options;
     const headers = { 'content-type': 'application/json', ...this.#options.headers() };
     const never = new AbortController().signal;
@@ -186,27 +190,43 @@ export class LedgerClient {
     let text: string;
     try {
       [response, text] = await withDeadline(world, timeoutMs, never, async (signal) => {
-        const init = { method: 'POST', headers, body: JSON.stringify(body), signal };
-        const answer = await send(this.#base + method, init);
+        const answer = await send(url, { ...request, headers, signal });
         return [answer, await answer.text()] as const;
       });
     } catch (cause) {
-      throw noAnswer(method, cause);
+      throw noAnswer(what, cause);
     }
     const answer = parse(text);
     if (response.ok && answer !== null) return answer;
-    const status = typeof answer?.code === 'string' ? answer.code : `http_${response.status}`;
+    const { code, message } = (answer?.error ?? answer ?? {}) as Json;
+    const status = typeof code === 'string' ? code : `http_${response.status}`;
     const isTransient =
       response.ok ||
       response.status >= 500 ||
       TURNED_AWAY.has(response.status) ||
       TRANSIENT.has(status);
-    throw new LedgerCallError(status, String(answer?.message ?? text.slice(0, 200)), isTransient);
+    throw new LedgerCallError(status, String(message ?? text.slice(0, 200)), isTransient);
   }
 }
 
-function noAnswer(method: string, cause?: unknown): LedgerCallError {
-  return new LedgerCallError('no_answer', `No answer to ${method}.`, true, cause);
+function noAnswer(what: string, cause?: unknown): LedgerCallError {
+  return new LedgerCallError('no_answer', `No answer to ${what}.`, true, cause);
+}
+
+interface WriteMessage {
+  readonly success?: Json;
+  readonly error?: Json;
+}
+
+/** Nothing else of an object that a caller made: the ledger refuses members that it does not know. */
+function streamOf({ organization, vault, clientId }: LedgerStream): LedgerStream {
+  return { organization, ...(vault === undefined ? {} : { vault }), clientId };
+}
+
+/** A refusal that says the write is committed is as much in need of a proof as a success. */
+function asSuccess(error: Json): Json | null {
+  if (error.code !== 'ALREADY_COMMITTED' || error.committedTxId === undefined) return null;
+  return { ...error, txId: error.committedTxId };
 }
 
 function errorOf(error: Json): WriteAnswer {
@@ -223,66 +243,10 @@ function errorOf(error: Json): WriteAnswer {
   };
 }
 
-/** Proven is only what was sent: by this client, in this scope, under this key and sequence. */
-function assertProven(success: Json, call: WriteCall): void {
-  if (success.txProof === undefined) throw unproven('there is none');
-  const { position, count, path } = success.txProof as Json;
-  const verdict = verifyTransaction(
-    headerOf(success.blockHeader as Json),
-    String(success.transaction),
-    { position: Number(position), count: Number(count), path: pathOf(path) },
-  );
-  if (!verdict.ok) throw unproven(verdict.reason);
-  const proven = verdict.value as Json;
-  if (proven.id !== success.txId) throw unproven('the proof is about another transaction');
-  const isOurs =
-    proven.kind === 'write' &&
-    proven.organization === call.organization &&
-    (proven.vault ?? null) === (call.vault ?? null) &&
-    proven.client === call.clientId &&
-    proven.key === toHex(fromBase64(call.idempotencyKey)) &&
-    proven.assigned_sequence === String(success.assignedSequence);
-  if (!isOurs) throw unproven('the transaction is not the one that was sent');
-}
-
-function toHex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
-}
-
-function unproven(reason: string): LedgerCallError {
-  return new LedgerCallError('unproven', `The ledger's proof does not hold: ${reason}.`, false);
-}
-
-function headerOf(header: Json): LedgerHeader {
-  return {
-    height: Number(header.height),
-    previous: String(header.previous),
-    transactions: String(header.transactions),
-    count: Number(header.count),
-    state: String(header.state),
-    at: Number(header.at),
-    term: Number(header.term),
-  };
-}
-
-function pathOf(path: unknown): ProofPath {
-  return ((path ?? []) as { siblings?: string[] }[]).map(({ siblings = [] }) => siblings);
-}
-
 function parse(text: string): Json | null {
   try {
     return JSON.parse(text) as Json;
   } catch {
     return null;
   }
-}
-
-export function toBase64(bytes: Uint8Array): string {
-  let text = '';
-  for (const byte of bytes) text += String.fromCharCode(byte);
-  return btoa(text);
-}
-
-function fromBase64(text: string): Uint8Array {
-  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }

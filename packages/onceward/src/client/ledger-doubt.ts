@@ -28,6 +28,7 @@ export function isBeyondKnowing(write: StoredWrite, now: number, ttlMs: number):
 export const BEYOND_KNOWING = {
   ok: false,
   code: 'OUTCOME_UNKNOWN',
+  happened: 'unknown',
   message:
     'The write was sent and no answer came while the ledger still knew its key. It may have been committed or ' +
     'not; it is not sent again. Look at what it was to change before you write anew.',

@@ -1,12 +1,8 @@
+import { toBase64 } from './base64.ts';
 import { ClientError } from './client-error.ts';
 import { type ClientWorld, mintKey, pause, realWorld } from './client-world.ts';
-import {
-  LedgerCallError,
-  type LedgerClient,
-  type LedgerStream,
-  toBase64,
-  type WriteAnswer,
-} from './ledger-client.ts';
+import { LedgerCallError } from './ledger-call-error.ts';
+import type { LedgerClient, LedgerStream, WriteAnswer } from './ledger-client.ts';
 import {
   BEYOND_KNOWING,
   isBeyondKnowing,
@@ -46,7 +42,13 @@ export type WriterResult =
       /** The ledger said that an earlier send of the same write is committed. */
       readonly wasRepeat: boolean;
     }
-  | { readonly ok: false; readonly code: string; readonly message: string };
+  | {
+      readonly ok: false;
+      readonly code: string;
+      readonly message: string;
+      /** `unknown`: it may have been committed. Only after `no` may it be written anew. */
+      readonly happened: 'no' | 'unknown';
+    };
 
 /** An operation as the ledger's JSON has it; bytes may be given as such. */
 export type LedgerOperation = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
@@ -293,7 +295,7 @@ export class LedgerWriter {
     }
     // It used up no sequence, so those behind it move up.
     this.#mustResync = this.#queue.length > 1;
-    await this.#finish(waiting, { ok: false, code, message });
+    await this.#finish(waiting, { ok: false, code, message, happened: 'no' });
   }
 
   async #stumble(waiting: Waiting, error: unknown, credential: number): Promise<void> {
@@ -304,7 +306,7 @@ export class LedgerWriter {
     if (error instanceof LedgerCallError && isFinal(error, waiting)) {
       this.#mustResync = true;
       const { status: code, message } = error;
-      return this.#finish(waiting, { ok: false, code, message });
+      return this.#finish(waiting, { ok: false, code, message, happened: happenedOf(error) });
     }
     waiting.failures += 1;
     waiting.isInDoubt = true;
@@ -416,6 +418,11 @@ const SAYS_ENOUGH = ['invalid_argument', 'unproven'];
  */
 function isFinal(error: LedgerCallError, { isInDoubt }: Waiting): boolean {
   return !error.isTransient && (!isInDoubt || SAYS_ENOUGH.includes(error.status));
+}
+
+/** What the ledger refuses in its own words, it has not done. */
+function happenedOf({ status }: LedgerCallError): 'no' | 'unknown' {
+  return status === 'unproven' || status.startsWith('http_') ? 'unknown' : 'no';
 }
 
 function closed(): ClientError {

@@ -1,7 +1,7 @@
 /** The ledger from outside: calls with proofs that are checked, and a writer that keeps its sequence. */
 export type { LedgerAnchor } from './ledger-anchor.ts';
+export { LedgerCallError } from './ledger-call-error.ts';
 export {
-  LedgerCallError,
   LedgerClient,
   type LedgerClientOptions,
   type LedgerStream,

@@ -128,6 +128,19 @@ describe('what can be done to a queued operation', () => {
     expect(server.effects).toEqual(['a']);
   });
 
+  it('[C14] an unknown operation that is tried again is neither edited nor cancelled before its key is known', async () => {
+    server.loseItem('a');
+    const outbox = life({ replayWindowMs: 60_000 });
+    const { id, key } = await outbox.enqueue(order('a'));
+    await pass(HOUR);
+    expect(await outbox.find(id)).toMatchObject({ outcome: 'unknown' });
+    await outbox.pause();
+    await outbox.failed.retry(id);
+    expect(await outbox.edit(id, order('b'))).toBe('settling');
+    expect(await outbox.cancel(id)).toBe('settling');
+    expect(await outbox.find(id)).toMatchObject({ state: 'waiting', steps: [{ key }] });
+  });
+
   it('[C8] refusals are forgotten after thirty days; what may have happened stays until discarded', async () => {
     server.refuseItem('a', 422);
     server.loseItem('b');

@@ -82,6 +82,11 @@ export class FastifyExchange implements Exchange {
     });
   }
 
+  kept(until: string): void {
+    const reply = this.#reply;
+    if (reply !== null && !reply.raw.headersSent) reply.header('idempotency-kept-until', until);
+  }
+
   /** In `onSend`: takes note of the answer and holds it back until the record is settled. */
   capture(reply: FastifyReply, payload: Payload, done: SendDone): void {
     const report = this.#report;

@@ -60,6 +60,12 @@ export class KoaExchange implements Exchange {
     });
   }
 
+  kept(until: string): void {
+    this.#node.kept(until);
+    const ctx = this.#ctx;
+    if (this.#isInContext && !ctx.res.headersSent) ctx.set('idempotency-kept-until', until);
+  }
+
   #begin(context: IdempotencyContext | null): void {
     this.#next().then(
       () => this.#captureBody(context !== null),

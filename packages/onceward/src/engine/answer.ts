@@ -14,13 +14,15 @@ export function replay(
   near: boolean,
 ): Execution {
   answer.replays += 1;
-  parts.observe({ type: 'replayed', id, near });
+  const { state, settledAt } = answer;
+  parts.observe({ type: 'replayed', id, near, state, settledAt });
   return {
     kind: 'replayed',
-    state: answer.state,
+    state,
     outcome: answer.outcome,
     attempt: answer.attempt,
-    settledAt: answer.settledAt,
+    settledAt,
+    keptUntil: answer.keepUntil,
     replayCount: answer.replays,
     owner: answer.owner,
   };
@@ -28,6 +30,7 @@ export function replay(
 
 const REFUSAL_EVENTS = {
   mismatch: 'mismatch',
+  expired: 'expired',
   in_doubt: 'refused_in_doubt',
   over_quota: 'over_quota',
   deadline: 'deadline',

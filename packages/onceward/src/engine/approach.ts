@@ -2,7 +2,9 @@ import { answerOf, refuse, replay } from './answer.ts';
 import { type Ended, runClaimed } from './attempt.ts';
 import { Claim } from './claim.ts';
 import { type Current, type Decision, decide, isHeldBy } from './decide.ts';
-import { OncewardError, type StoreError } from './errors.ts';
+import { OncewardError, StoreError } from './errors.ts';
+import { mayBeForgotten } from './first-sent.ts';
+import { auditLateCommit } from './late-commit.ts';
 import type { Run } from './near-tier.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
 import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
@@ -49,7 +51,7 @@ export async function approach(
       continue;
     }
     if (found !== null && 'execution' in found) return found;
-    const decision = decide(found, operation, operation.policy, parts.time());
+    const decision = decide(found, operation, operation.policy, parts.clock.time());
     next = followOn(parts, operation, decision, visit);
   }
 }
@@ -104,7 +106,9 @@ function follow(
     case 'doubt':
       return recordDoubt(parts, operation, decision);
     case 'refuse':
-      if (decision.reason === 'mismatch') return bare(refuse(parts, operation.id, 'mismatch'));
+      if (decision.reason === 'mismatch' || decision.reason === 'expired') {
+        return bare(refuse(parts, operation.id, decision.reason));
+      }
       if (decision.reason === 'in_progress') {
         return bare(refuseInProgress(parts, operation, visit.arrivedAt));
       }
@@ -179,7 +183,7 @@ export function prepareClaim(
   operation: Operation,
   { expected, attempt, steps }: ClaimDecision,
 ): Claiming {
-  const record = claimRecord(operation, parts.nextOwner(), attempt, steps, parts.world.now());
+  const record = claimRecord(operation, parts.nextOwner(), attempt, steps, parts.clock.now());
   const claimedAt = parts.world.elapsed();
   const next = prepare(operation.id, record);
   parts.world.crashPoint?.('before-claim');
@@ -244,24 +248,32 @@ async function readAfterLostReply(
 
 /**
  * The caller is about to be told that the store did not answer, so the effect will not run. Should the claim have
- * reached the store all the same, it is taken back in the background, lest it block the key until it lapses.
+ * reached the store all the same, it is taken back in the background: otherwise it would block the key until it lapses,
+ * and then be doubted, though nothing ran. A call that failed may have been sent and arrive later, so the look is
+ * repeated for as long as the lease.
  */
 function abandon(parts: EngineParts, operation: Operation, claiming: Claiming): void {
   const { id, policy } = operation;
-  const { record, swap } = claiming;
+  const { record, swap, claimedAt } = claiming;
   let mayStillCome = swap !== null;
   const ended = () => {
     mayStillCome = false;
   };
-  swap?.then(ended, ended);
+  swap?.then(ended, (error: unknown) => {
+    if (error instanceof StoreError && error.applied === 'no') ended();
+  });
   parts.late.add(async () => {
-    const isLast = !mayStillCome;
+    const isLast = !mayStillCome || parts.world.elapsed() - claimedAt > policy.leaseMs;
     const current = await read(parts, operation);
-    if (!isHeldBy(current, record.owner)) return isLast;
+    const isDoubted =
+      current?.record?.state === 'in_doubt' && current.record.owner === record.owner;
+    if (!isDoubted && !isHeldBy(current, record.owner)) return isLast;
     parts.world.crashPoint?.('before-release');
+    if (isDoubted) await auditLateCommit(parts, id, record.attempt, 'released');
     const released = releaseRecord(record, current.revision, false);
     const next = released === null ? null : prepare(id, released);
     const result = await swapRecord(parts, 'release', policy, id, current.revision, next);
+    if (result.won && isDoubted) parts.observe({ type: 'doubt_resolved', id, by: 'attempt' });
     return result.won;
   });
 }
@@ -272,7 +284,7 @@ async function recordDoubt(
   decision: Extract<Decision, { kind: 'doubt' }>,
 ): Promise<Current | null> {
   const { id, policy } = operation;
-  const now = parts.world.now();
+  const now = parts.clock.now();
   const record = doubtRecord(
     decision.record,
     fenceOf(decision.record, decision.revision),
@@ -295,14 +307,15 @@ export async function read(parts: EngineParts, operation: Operation): Promise<Cu
 }
 
 /** Nothing is known of the record. Refuse, or run unprotected where the route chose that. */
-async function storeFailed(
+export async function storeFailed(
   parts: EngineParts,
   operation: Operation,
   effect: Effect,
   error: unknown,
 ): Promise<Ended> {
   if (!isStoreError(error)) throw error;
-  if (operation.policy.onStoreDown === 'refuse') {
+  const isTooOld = mayBeForgotten(operation.firstSentAt, operation.policy, parts.clock.time());
+  if (isTooOld || operation.policy.onStoreDown === 'refuse') {
     const details = { ...RETRY_SOON, cause: error };
     return bare(refuse(parts, operation.id, 'store_unavailable', details));
   }
@@ -316,7 +329,8 @@ async function storeFailed(
     downstreamKey: parts.downstreamKey(operation.id),
     step: (_name, work) => work(),
   });
-  return bare({ kind: 'executed', settlement, attempt: 1, fence: 0, recorded: false });
+  const unkept = { recorded: false, keptUntil: null } as const;
+  return bare({ kind: 'executed', settlement, attempt: 1, fence: 0, ...unkept });
 }
 
 function isStoreError(error: unknown): boolean {

@@ -4,7 +4,7 @@ import { OncewardError } from './errors.ts';
 import { checkOutcome, checkText, LIMITS } from './input.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Attempt, Effect, Execution, Operation, Refusal, Settlement } from './operation.ts';
-import { type EngineParts, settlingNow } from './parts.ts';
+import type { EngineParts } from './parts.ts';
 import { onLapseOf } from './policy.ts';
 import {
   type KeptOutcome,
@@ -15,6 +15,7 @@ import {
 } from './record.ts';
 import type { SwapResult } from './record-store.ts';
 import { keepMsOf, settleRecord } from './transitions.ts';
+import type { EpochMs } from './units.ts';
 
 /** A result for the caller, and the answer to remember, if there is one. */
 export interface Ended {
@@ -163,7 +164,7 @@ function prepareSettling(
   kept: KeptOutcome,
 ): Settling {
   const keepMs = keepMsOf(operation.policy, settlement.as);
-  const now = settlingNow(parts);
+  const now = parts.clock.settlingNow();
   const record = settleRecord(claim.record, claim.fence, settlement.as, kept, keepMs, now);
   parts.world.crashPoint?.('before-settle');
   return { settlement, outcome, record };
@@ -176,10 +177,10 @@ async function settleWithout(
 ): Promise<Ended> {
   if (settlement.as === 'in_doubt') {
     const recorded = await putInDoubt(parts, claim);
-    return executed(claim, settlement, recorded, null);
+    return executed(claim, settlement, recorded);
   }
   await giveBack(parts, claim, settlement.mayHaveActed === true);
-  return executed(claim, settlement, true, null);
+  return executed(claim, settlement, true);
 }
 
 async function settlePacked(
@@ -213,7 +214,7 @@ export async function writeSettled(
     }
     // The effect happened and its caller shall have the answer; the record is written when the store is back.
     settleLater(parts, claim, record);
-    return executed(claim, settlement, false, null);
+    return executed(claim, settlement, false);
   }
   return settled(parts, claim, settling);
 }
@@ -228,7 +229,9 @@ export function settled(
   parts.world.crashPoint?.('after-settle');
   const { id, attempt } = claim;
   parts.observe({ type: 'settled', id, state: record.state, attempt });
-  return executed(claim, settlement, true, isAwaited ? new NearAnswer(record, outcome) : null);
+  const keptUntil = outcome.contentType === NOT_RETAINED ? null : record.keepUntil;
+  const answer = isAwaited ? new NearAnswer(record, outcome) : null;
+  return executed(claim, settlement, true, keptUntil, answer);
 }
 
 /**
@@ -241,7 +244,7 @@ function settleLater(parts: EngineParts, claim: Claim, record: SettledRecord): v
   const keepMs = record.keepUntil - record.settledAt;
   parts.observe({ type: 'unrecorded', id });
   const taken = parts.late.add(async () => {
-    const settledAt = settlingNow(parts);
+    const settledAt = parts.clock.settlingNow();
     const late = { ...record, settledAt, keepUntil: settledAt + keepMs };
     if ((await claim.settle(late)) === 'written') {
       parts.observe({ type: 'settled', id, state: record.state, attempt });
@@ -277,28 +280,25 @@ export async function giveBack(
   mayHaveActed: boolean,
 ): Promise<void> {
   parts.world.crashPoint?.('before-release');
-  try {
+  const release = async () => {
     const written = await claim.release(mayHaveActed);
     if (written === 'written') parts.observe({ type: 'released', id: claim.id });
-  } catch {
-    parts.late.add(async () => {
-      await claim.release(mayHaveActed);
-      return true;
-    });
-  }
+    return true;
+  };
+  await release().catch(() => parts.late.add(release));
 }
 
 async function putInDoubt(parts: EngineParts, claim: Claim): Promise<boolean> {
-  try {
+  const doubt = async () => {
     if ((await claim.doubt('outcome_unknown')) === 'written') {
       parts.observe({ type: 'in_doubt', id: claim.id, reason: 'outcome_unknown' });
     }
     return true;
+  };
+  try {
+    return await doubt();
   } catch {
-    parts.late.add(async () => {
-      await claim.doubt('outcome_unknown');
-      return true;
-    });
+    parts.late.add(doubt);
     return false;
   }
 }
@@ -334,10 +334,12 @@ function executed(
   claim: Claim,
   settlement: Settlement,
   recorded: boolean,
-  answer: NearAnswer | null,
+  keptUntil: EpochMs | null = null,
+  answer: NearAnswer | null = null,
 ): Ended {
   const { attempt, fence } = claim;
-  return { execution: { kind: 'executed', settlement, attempt, fence, recorded }, answer };
+  const execution = { kind: 'executed', settlement, attempt, fence, recorded, keptUntil } as const;
+  return { execution, answer };
 }
 
 /** What the effect is given. Most effects look at little of it, so that what costs something is made when asked for. */

@@ -1,6 +1,7 @@
 import { isReleased } from './decide.ts';
 import { OncewardError, StoreError } from './errors.ts';
 import type { StorePhase } from './events.ts';
+import { auditLateCommit } from './late-commit.ts';
 import {
   callStore,
   type EngineParts,
@@ -16,6 +17,7 @@ import type {
   OperationId,
   OperationRecord,
   PendingRecord,
+  RecordState,
   Revision,
   SettledRecord,
   Step,
@@ -150,7 +152,7 @@ export class Claim {
     this.end();
     return this.#enqueue(() =>
       this.#write('doubt', (held) =>
-        doubtRecord(held, this.fence, reason, this.#parts.world.now()),
+        doubtRecord(held, this.fence, reason, this.#parts.clock.now()),
       ),
     );
   }
@@ -171,7 +173,7 @@ export class Claim {
   }
 
   #renewed(held: PendingRecord, steps: readonly Step[]): PendingRecord {
-    return renewRecord(held, this.fence, steps, this.#policy, this.#parts.world.now());
+    return renewRecord(held, this.fence, steps, this.#policy, this.#parts.clock.now());
   }
 
   #enqueue<T>(work: () => Promise<T>): Promise<T> {
@@ -188,6 +190,7 @@ export class Claim {
     // A step that outlives its effect must not bring a settled record back.
     if (this.lost || (phase === 'renew' && this.#ended)) return 'lost';
     const parts = this.#parts;
+    let wasDoubted = false;
     for (let tries = 0; tries < 4; tries += 1) {
       const record = make(this.#record);
       const next = record === null ? null : prepare(this.id, record);
@@ -198,7 +201,10 @@ export class Claim {
         const result = await (first === null
           ? swapRecord(parts, phase, this.#policy, id, this.#revision, next)
           : first());
-        if (result.won) return this.#wrote(record, result.revision);
+        if (result.won) {
+          if (wasDoubted) parts.observe({ type: 'doubt_resolved', id, by: 'attempt' });
+          return this.#wrote(record, result.revision);
+        }
         found = result.current;
       } catch (error) {
         found = await this.#lookAfter(error);
@@ -206,7 +212,10 @@ export class Claim {
       if (phase === 'settle' && this.#isOwnAnswer(found)) return 'written';
       if (!this.#mayGoOn(found, next)) return this.#lose();
       if (found === null) return 'written';
-      await this.#auditLateCommit(found, record);
+      if (understand(parts, this.id, found)?.record?.state === 'in_doubt') {
+        wasDoubted = true;
+        await auditLateCommit(parts, this.id, this.attempt, stateAfter(record));
+      }
       this.#adopt(found);
     }
     throw new StoreError('ONCE_STORE_UNAVAILABLE', `the record kept changing during ${phase}`);
@@ -252,23 +261,6 @@ export class Claim {
     return record.owner === this.owner && record.resolution === null;
   }
 
-  async #auditLateCommit(found: StoredRecord, next: OperationRecord | null): Promise<void> {
-    const record = understand(this.#parts, this.id, found)?.record;
-    if (record?.state !== 'in_doubt') return;
-    const to = next?.state ?? 'released';
-    await this.#parts.audit({
-      at: this.#parts.world.now(),
-      action: 'late_commit',
-      scope: this.id.scope,
-      key: this.id.key,
-      by: 'attempt',
-      reason: `attempt ${this.attempt} ended after its lease had lapsed`,
-      from: 'in_doubt',
-      to,
-    });
-    this.#parts.observe({ type: 'doubt_resolved', id: this.id, by: 'attempt' });
-  }
-
   #lose(): WriteResult {
     this.end();
     if (!this.#lost) {
@@ -298,6 +290,12 @@ class Heartbeat implements Due {
     this.isOver = true;
     this.#claim = null;
   }
+}
+
+/** What a write makes of the record, in the words of the audit trail. */
+function stateAfter(next: OperationRecord | null): RecordState | 'released' {
+  if (next === null) return 'released';
+  return next.state === 'pending' && isReleased(next) ? 'released' : next.state;
 }
 
 function fenceLost(): OncewardError {

@@ -4,7 +4,8 @@ import { type Current, type Decision, decide, type Time } from './decide.ts';
 import type { OperationRecord, PendingRecord } from './record.ts';
 
 const NOW = 1_000_000;
-const time: Time = { wall: NOW, steady: NOW };
+const time: Time = { leases: NOW, retention: NOW, latest: NOW };
+const rules = { waitMs: 1, keepCommittedMs: 500_000 };
 const base = {
   fingerprint: 'f',
   owner: 'o',
@@ -107,17 +108,19 @@ describe('decide', () => {
   for (const [what, current, same, other, noWait] of table) {
     it(`[E1][E2][E3][E4][E6] meets ${what}`, () => {
       const ask = (fingerprint: string, waitMs: number) =>
-        summary(decide(current, { fingerprint }, { waitMs }, time));
+        summary(decide(current, { fingerprint }, { ...rules, waitMs }, time));
       expect(ask('f', 1)).toBe(same);
       expect(ask('g', 1)).toBe(other);
       expect(ask('f', 0)).toBe(noWait ?? same);
     });
   }
 
-  it('[E2] does not forget an answer because the wall clock jumped ahead', () => {
+  it('[E2] does not forget an answer because leases go by a clock that is ahead', () => {
     const current = at(settled('committed', NOW + 1_000));
-    const jumped = { wall: NOW + 1_000_000, steady: NOW };
-    expect(decide(current, { fingerprint: 'f' }, { waitMs: 0 }, jumped).kind).toBe('replay');
+    const jumped = { leases: NOW + 1_000_000, retention: NOW, latest: NOW + 1_000_000 };
+    expect(decide(current, { fingerprint: 'f' }, { ...rules, waitMs: 0 }, jumped).kind).toBe(
+      'replay',
+    );
   });
 
   it('never claims over a record that holds an answer, a doubt, or a live lease', () => {
@@ -129,19 +132,20 @@ describe('decide', () => {
         fc.constantFrom('f', 'g'),
         clock,
         clock,
-        (current, print, wall, steady) => {
-          const decision = decide(current, { fingerprint: print }, { waitMs: 1 }, { wall, steady });
+        (current, print, leases, other) => {
+          const retention = Math.min(leases, other);
+          const latest = Math.max(leases, other);
+          const time = { leases, retention, latest };
+          const decision = decide(current, { fingerprint: print }, rules, time);
           if (decision.kind !== 'claim' || current === null) return;
           const record = current.record;
           expect(record).not.toBeNull();
           expect(record!.state).not.toBe('in_doubt');
           if (record!.state === 'pending') {
-            expect(record!.leaseUntil <= wall || current.orphaned).toBe(true);
+            expect(record!.leaseUntil <= leases || current.orphaned).toBe(true);
             expect(record!.onLapse === 'take_over' || record!.leaseUntil === 0).toBe(true);
           } else {
-            expect((record as { keepUntil: number }).keepUntil).toBeLessThanOrEqual(
-              Math.min(wall, steady),
-            );
+            expect((record as { keepUntil: number }).keepUntil).toBeLessThanOrEqual(retention);
           }
         },
       ),

@@ -1,3 +1,4 @@
+import { mayBeForgotten } from './first-sent.ts';
 import type { Policy } from './policy.ts';
 import type {
   InDoubtRecord,
@@ -20,15 +21,20 @@ export interface Current {
 
 export interface Arrival {
   readonly fingerprint: string;
+  /** When the caller first sent it, if it says so. */
+  readonly firstSentAt?: EpochMs;
 }
 
-/**
- * Two clocks, because a wall clock that jumps ahead must not make us forget answers: leases go by `wall`,
- * retention by the earlier of the two.
- */
+export type Rules = Pick<Policy, 'waitMs' | 'keepCommittedMs' | 'keepLapsedMs'>;
+
+/** What time it is depends on what for: see `EngineClock`. */
 export interface Time {
-  readonly wall: EpochMs;
-  readonly steady: EpochMs;
+  /** A lease that ends by then has lapsed. */
+  readonly leases: EpochMs;
+  /** What is kept until then may be forgotten: no clock is behind this. */
+  readonly retention: EpochMs;
+  /** No clock is ahead of this. */
+  readonly latest: EpochMs;
 }
 
 export type Decision =
@@ -44,6 +50,8 @@ export type Decision =
   | { readonly kind: 'doubt'; readonly revision: Revision; readonly record: PendingRecord }
   | { readonly kind: 'refuse'; readonly reason: 'mismatch' }
   | { readonly kind: 'refuse'; readonly reason: 'in_progress' }
+  /** Nothing is there, and what was may have been forgotten. */
+  | { readonly kind: 'refuse'; readonly reason: 'expired' }
   | {
       readonly kind: 'refuse';
       readonly reason: 'in_doubt';
@@ -51,21 +59,19 @@ export type Decision =
       readonly record: InDoubtRecord | null;
     };
 
-const CLAIM_ABSENT: Decision = { kind: 'claim', expected: null, attempt: 1, steps: [] };
+const EXPIRED: Decision = { kind: 'refuse', reason: 'expired' };
 
 /** What an arrival gets to do. Pure and total: no clock, no chance, no store. */
 export function decide(
   current: Current | null,
   arrival: Arrival,
-  policy: Pick<Policy, 'waitMs'>,
+  policy: Rules,
   time: Time,
 ): Decision {
-  if (current === null) return CLAIM_ABSENT;
+  if (current === null) return decideAbsent(null, arrival, policy, time);
   const { record, revision } = current;
   if (record === null) return { kind: 'refuse', reason: 'in_doubt', revision, record: null };
-  if (isForgettable(record, time)) {
-    return { kind: 'claim', expected: revision, attempt: 1, steps: [] };
-  }
+  if (isForgettable(record, time)) return decideAbsent(revision, arrival, policy, time);
   if (record.fingerprint !== arrival.fingerprint) return { kind: 'refuse', reason: 'mismatch' };
   switch (record.state) {
     case 'committed':
@@ -78,6 +84,16 @@ export function decide(
   }
 }
 
+function decideAbsent(
+  expected: Revision | null,
+  arrival: Arrival,
+  policy: Rules,
+  time: Time,
+): Decision {
+  if (mayBeForgotten(arrival.firstSentAt, policy, time)) return EXPIRED;
+  return { kind: 'claim', expected, attempt: 1, steps: [] };
+}
+
 function decidePending(
   record: PendingRecord,
   current: Current,
@@ -85,7 +101,7 @@ function decidePending(
   time: Time,
 ): Decision {
   const { revision } = current;
-  if (hasLapsed(record, current.orphaned, time.wall)) {
+  if (hasLapsed(record, current.orphaned, time.leases)) {
     return isReleased(record) || record.onLapse === 'take_over'
       ? { kind: 'claim', expected: revision, attempt: record.attempt + 1, steps: record.steps }
       : { kind: 'doubt', revision, record };
@@ -96,7 +112,7 @@ function decidePending(
 
 /** Retention has ended: the record is as good as absent, though a sweeper has not yet been by. */
 export function isForgettable(record: OperationRecord, time: Time): boolean {
-  const now = Math.min(time.wall, time.steady);
+  const now = time.retention;
   switch (record.state) {
     case 'in_doubt':
       return false;
@@ -117,6 +133,6 @@ export function isReleased(record: PendingRecord): boolean {
   return record.leaseUntil === 0;
 }
 
-export function hasLapsed(record: PendingRecord, orphaned: boolean, wall: EpochMs): boolean {
-  return orphaned || record.leaseUntil <= wall;
+export function hasLapsed(record: PendingRecord, orphaned: boolean, now: EpochMs): boolean {
+  return orphaned || record.leaseUntil <= now;
 }

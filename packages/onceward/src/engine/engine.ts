@@ -1,11 +1,12 @@
+import { EngineClock } from './engine-clock.ts';
 import { OncewardError } from './errors.ts';
-import type { Audit, Observe } from './events.ts';
+import type { Audit, EngineEvent, Observe } from './events.ts';
 import { executeOnce } from './execute-once.ts';
 import { checkFingerprint, checkId, checkOperation, checkOutcome } from './input.ts';
 import { refuseUnknown } from './known-options.ts';
 import { LateWork } from './late-work.ts';
 import { NearTier, type NearTierOptions } from './near-tier.ts';
-import { type OnceEffect, type OnceOptions, toOutcome, toValue } from './once.ts';
+import { type OnceEffect, type OnceOptions, resultOf, toOutcome, toValue } from './once.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
 import { callStore, type EngineParts, understand } from './parts.ts';
 import { type DoneWork, type Placed, placeWork, type Work } from './placement.ts';
@@ -14,6 +15,7 @@ import {
   checkEffect,
   checkPolicy,
   type Policy,
+  refuseUnknownEffect,
   refuseUnknownPolicy,
   requireDuration,
 } from './policy.ts';
@@ -41,10 +43,10 @@ import {
   resolveDoubt,
   type Verdict,
 } from './resolve.ts';
-import { Sweeper, type SweepOptions, type SweepResult, sweep } from './sweep.ts';
+import { bounded, Sweeper, type SweepOptions, type SweepResult, sweep } from './sweep.ts';
 import { TimerLines } from './timer-lines.ts';
 import { executeInTransaction, type Transact, type TransactionEffect } from './transaction.ts';
-import { MINUTE, SECOND } from './units.ts';
+import { type EpochMs, MINUTE, SECOND } from './units.ts';
 import { type World, wholeMilliseconds } from './world.ts';
 import { WriteCheck } from './write-check.ts';
 
@@ -85,6 +87,8 @@ export class Engine {
 
   constructor(options: EngineOptions) {
     refuseUnknown('the engine', options, KNOWN);
+    if (options.near !== undefined) refuseUnknown('near', options.near, KNOWN_OF_NEAR);
+    if (options.sweep) refuseUnknown('sweep', options.sweep, KNOWN_OF_SWEEP);
     this.#parts = assemble(options, () => this.#writes.suspect());
     this.#trialId = { scope: NOBODY.scope, key: `trial-${options.world.token()}` };
     this.#sweeper = options.sweep === false ? null : new Sweeper(this.#parts, options.sweep);
@@ -118,6 +122,7 @@ export class Engine {
   async once<T>(options: OnceOptions, effect: OnceEffect<T>): Promise<T> {
     refuseUnknown('once', options, KNOWN_BY_ONCE);
     refuseUnknownPolicy(options.policy);
+    refuseUnknownEffect(options.effect);
     const { scope, key, input, probe, signal } = options;
     const asked = JSON.stringify(input ?? null);
     const operation: Operation = {
@@ -137,7 +142,11 @@ export class Engine {
     });
     // Who ran it gets what it returned, this once.
     const own = unkept as { readonly value: T } | null;
-    return own !== null && execution.kind === 'executed' ? own.value : toValue<T>(execution);
+    const isOwn = own !== null && execution.kind === 'executed';
+    const value = isOwn ? own.value : toValue<T>(execution);
+    const result = resultOf(execution);
+    if (result !== null) options.onResult?.(result);
+    return value;
   }
 
   async reserve(operation: Omit<Operation, 'signal' | 'probe'>): Promise<ReserveResult> {
@@ -177,7 +186,7 @@ export class Engine {
   }
 
   async *list(query: ListQuery): AsyncIterable<RecordView> {
-    for await (const found of this.#parts.store.scan(query)) {
+    for await (const found of bounded(this.#parts, this.#parts.store.scan(query), 'read')) {
       yield this.#view(found.id, found.revision, found.bytes);
     }
   }
@@ -190,6 +199,11 @@ export class Engine {
 
   count(): Promise<StoreCount> {
     return callStore(this.#parts, 'read', BOUND, () => this.#parts.store.count());
+  }
+
+  /** The time that leases are judged by: the store's, where it has a clock. */
+  now(): EpochMs {
+    return this.#parts.clock.time().leases;
   }
 
   /** What this process holds in memory. */
@@ -223,6 +237,7 @@ export class Engine {
   async close(graceMs = 0): Promise<void> {
     await this.#parts.late.close(graceMs);
     await this.#sweeper?.stop();
+    this.#parts.clock.close();
   }
 
   #transactional<Tx>(): TransactionalStore<Tx> {
@@ -251,6 +266,17 @@ const KNOWN = {
   tagAttempt: true,
 } satisfies Record<keyof EngineOptions, true>;
 
+const KNOWN_OF_NEAR = {
+  maxEntries: true,
+  maxBytes: true,
+  maxRunning: true,
+} satisfies Record<keyof NearTierOptions, true>;
+
+const KNOWN_OF_SWEEP = {
+  everyMs: true,
+  batch: true,
+} satisfies Record<keyof SweepOptions, true>;
+
 const KNOWN_BY_ONCE = {
   scope: true,
   key: true,
@@ -259,6 +285,7 @@ const KNOWN_BY_ONCE = {
   policy: true,
   probe: true,
   signal: true,
+  onResult: true,
 } satisfies Record<keyof OnceOptions, true>;
 
 const BOUND = { storeTimeoutMs: 5 * SECOND };
@@ -279,28 +306,32 @@ function assemble(options: EngineOptions, onWriteError: () => void): EngineParts
   const world = wholeMilliseconds(options.world);
   const observe = options.observe ?? ignoreEvent;
   const engineToken = world.token();
-  const startedAt = { wall: world.now(), elapsed: world.elapsed() };
+  const calls = {
+    timers: new TimerLines(world),
+    observe(event: EngineEvent) {
+      if (event.type === 'store_error' && event.phase !== 'read') onWriteError();
+      observe(event);
+    },
+  };
   let attempts = 0;
   return {
+    ...calls,
     store,
     world,
     platform,
     near: new NearTier(options.near, world.token()),
-    timers: new TimerLines(world),
+    clock: new EngineClock({
+      world,
+      store,
+      observe: calls.observe,
+      ask: (clock, storeTimeoutMs) => callStore(calls, 'read', { storeTimeoutMs }, clock),
+    }),
     late: new LateWork(world, { forMs: 10 * MINUTE, atMost: 1_000 }),
-    observe(event) {
-      if (event.type === 'store_error' && event.phase !== 'read') onWriteError();
-      observe(event);
-    },
     audit: options.audit ?? ignoreLine,
     nextOwner() {
       attempts += 1;
       const name = `${engineToken}.${attempts.toString(36)}`;
       return tagAttempt === undefined ? name : name + tagAttempt();
-    },
-    time() {
-      const steady = startedAt.wall + (world.elapsed() - startedAt.elapsed);
-      return { wall: world.now(), steady };
     },
     downstreamKey({ scope, key }) {
       return platform.digest(`onceward-downstream\0${scope}\0${key}`);

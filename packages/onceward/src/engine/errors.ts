@@ -10,6 +10,7 @@ export const ERRORS = {
   ONCE_MISMATCH: { retry: 'new_key', title: 'The key was used for another request' },
   ONCE_IN_PROGRESS: { retry: 'same_key', title: 'The operation is still running' },
   ONCE_IN_DOUBT: { retry: 'same_key', title: 'Whether the operation happened is not known' },
+  ONCE_EXPIRED: { retry: 'never', title: 'The key was first sent longer ago than keys are kept' },
   ONCE_OVER_QUOTA: { retry: 'same_key', title: 'Too many operations are running here' },
   ONCE_DEADLINE: { retry: 'same_key', title: 'The deadline passed before the effect began' },
   ONCE_FENCE_LOST: { retry: 'same_key', title: 'Another attempt has taken over' },

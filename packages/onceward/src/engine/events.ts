@@ -10,8 +10,16 @@ export type EngineEvent =
       readonly state: SettledState;
       readonly attempt: number;
     }
-  | { readonly type: 'replayed'; readonly id: OperationId; readonly near: boolean }
+  | {
+      readonly type: 'replayed';
+      readonly id: OperationId;
+      readonly near: boolean;
+      readonly state: SettledState;
+      /** When the answer was settled, where that is known. */
+      readonly settledAt?: EpochMs;
+    }
   | { readonly type: 'mismatch'; readonly id: OperationId }
+  | { readonly type: 'expired'; readonly id: OperationId }
   | { readonly type: 'waited'; readonly id: OperationId; readonly waitedMs: DurationMs }
   | { readonly type: 'in_progress'; readonly id: OperationId; readonly waitedMs: DurationMs }
   | { readonly type: 'released'; readonly id: OperationId }
@@ -30,6 +38,8 @@ export type EngineEvent =
       readonly phase: StorePhase;
       readonly error: unknown;
     }
+  /** This process's wall clock against the store's. 0 ends a disagreement that was told before. */
+  | { readonly type: 'clock_skew'; readonly aheadMs: number }
   | { readonly type: 'swept'; readonly forgotten: number; readonly stale: number };
 
 export type StorePhase = 'claim' | 'read' | 'renew' | 'settle' | 'release' | 'doubt' | 'sweep';

@@ -1,10 +1,10 @@
 import { refuse, replay } from './answer.ts';
-import { budgetLeft, RETRY_SOON, refuseInProgress, tellWaited } from './approach.ts';
+import { budgetLeft, RETRY_SOON, refuseInProgress, storeFailed, tellWaited } from './approach.ts';
 import { OncewardError } from './errors.ts';
 import { checkOperation } from './input.ts';
 import { NearAnswer, type NearTier, type Run, type RunEnd } from './near-tier.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
-import { type EngineParts, retentionNow } from './parts.ts';
+import type { EngineParts } from './parts.ts';
 import { StraightRun } from './straight-run.ts';
 import type { DurationMs } from './units.ts';
 import { waitForDecision, waitForRun } from './wait.ts';
@@ -36,8 +36,28 @@ export function executeOnce(
   } catch (error) {
     return Promise.reject(error);
   }
+  return parts.clock.isUnknown
+    ? arriveFirst(parts, operation, effect)
+    : arrive(parts, operation, effect);
+}
+
+/** This process has just begun. Without the store's clock it could take what is kept for expired. */
+async function arriveFirst(
+  parts: EngineParts,
+  operation: Operation,
+  effect: Effect,
+): Promise<Execution> {
+  try {
+    await parts.clock.ready();
+  } catch (error) {
+    return (await storeFailed(parts, operation, effect, error)).execution;
+  }
+  return arrive(parts, operation, effect);
+}
+
+function arrive(parts: EngineParts, operation: Operation, effect: Effect): Promise<Execution> {
   const arrivedAt = parts.world.elapsed();
-  const near = parts.near.find(operation.id, operation.fingerprint, retentionNow(parts));
+  const near = parts.near.find(operation.id, operation.fingerprint, parts.clock.retentionNow());
   return near === undefined
     ? lead(parts, operation, effect, arrivedAt)
     : join(parts, operation, effect, arrivedAt, near);
@@ -66,7 +86,7 @@ async function join(
     tellWaited(parts, operation, arrivedAt);
     if (end instanceof NearAnswer) return answerOfRun(parts, operation, end);
     if (end !== null && operation.policy.onStoreDown === 'refuse') return end;
-    near = parts.near.find(operation.id, operation.fingerprint, retentionNow(parts));
+    near = parts.near.find(operation.id, operation.fingerprint, parts.clock.retentionNow());
   }
   return lead(parts, operation, effect, arrivedAt);
 }

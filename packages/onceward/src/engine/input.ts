@@ -19,6 +19,10 @@ export function checkOperation(operation: Omit<Operation, 'signal' | 'probe'>): 
   checkFingerprint(operation.fingerprint);
   checkEffect(operation.effect);
   checkPolicy(operation.policy);
+  const { firstSentAt } = operation;
+  if (firstSentAt !== undefined && !Number.isFinite(firstSentAt)) {
+    fail(`firstSentAt is ${String(firstSentAt)}; give it in milliseconds since 1970`);
+  }
 }
 
 export function checkId(id: OperationId): void {

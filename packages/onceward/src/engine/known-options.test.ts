@@ -44,6 +44,24 @@ it('[H18] so is one of the engine, of once and of a store', async () => {
   await engine.close();
 });
 
+it('[H18] so is one within near, sweep or effect', async () => {
+  const store = memoryStore();
+  const create = (more: object) => () => createOnceward({ store, ...more });
+  expect(create({ near: { maxEntrys: 1 } })).toThrow(
+    expect.objectContaining(refusal('maxEntrys', 'maxEntries')),
+  );
+  expect(create({ sweep: { everyMS: 1 } })).toThrow(
+    expect.objectContaining(refusal('everyMS', 'everyMs')),
+  );
+  const engine = createOnceward({ store, sweep: false });
+  const misspelt = { kind: 'downstream', onLaps: 'in_doubt' } as never;
+  const once = engine.once({ scope: 'a', key: 'k', effect: misspelt }, async () => 1);
+  await expect(once).rejects.toMatchObject({ code, message: expect.stringContaining('onLaps') });
+  const door = { store, scopeFrom: () => 'ada', effect: { ...effect, onLaps: 'take_over' } };
+  expect(() => settleOptions(door)).toThrow(expect.objectContaining(refusal('onLaps', 'onLapse')));
+  await engine.close();
+});
+
 it.each([
   ['the memory store', async () => memoryStore({ maxRecordByte: 1 } as never), 'maxRecordByte'],
   ['the sqlite store', () => openSqliteStore({ path: 'x', drver: 'y' } as never), 'drver'],

@@ -4,7 +4,7 @@ import { OncewardError } from './errors.ts';
 export function refuseUnknown(where: string, options: object, known: object): void {
   for (const name of Object.keys(options)) {
     if (Object.hasOwn(known, name)) continue;
-    const close = nearest(name, Object.keys(known));
+    const close = nearestName(name, Object.keys(known));
     const advice = close === null ? `it knows ${Object.keys(known).join(', ')}` : `${close} is`;
     throw new OncewardError(
       'ONCE_INVALID_CONFIG',
@@ -13,7 +13,8 @@ export function refuseUnknown(where: string, options: object, known: object): vo
   }
 }
 
-function nearest(word: string, candidates: readonly string[]): string | null {
+/** The candidate that a typing mistake most likely meant, or `null` when none is close. */
+export function nearestName(word: string, candidates: readonly string[]): string | null {
   let best: string | null = null;
   let least = Math.max(2, Math.floor(word.length / 4)) + 1;
   for (const candidate of candidates) {

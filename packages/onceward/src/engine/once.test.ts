@@ -2,7 +2,10 @@ import { expect, it } from 'vitest';
 import { nodePlatform } from '../runtime/node-platform.ts';
 import { nodeWorld } from '../runtime/node-world.ts';
 import { memoryStore } from '../stores/memory/index.ts';
+import { troubledStore } from '../testing/troubled-store.ts';
+import { setUp } from './engine.fixture.ts';
 import { Engine } from './engine.ts';
+import type { OnceResult } from './once.ts';
 
 const cyclic: Record<string, unknown> = {};
 cyclic.self = cyclic;
@@ -47,4 +50,34 @@ it('[E1] an effect that returns nothing returns nothing again', async () => {
     engine.once({ scope: 'a', key: 'k', effect: { kind: 'downstream' } }, async () => undefined);
   expect([await run(), await run()]).toEqual([undefined, undefined]);
   await engine.close();
+});
+
+it('[E15] the caller is told whether its value is recorded, replayed, and until when it is kept', async () => {
+  const store = troubledStore(memoryStore());
+  const { engine, world } = setUp(store);
+  const results: OnceResult[] = [];
+  const run = (key: string, effect: () => Promise<string>) =>
+    engine.once(
+      {
+        scope: 'a',
+        key,
+        effect: { kind: 'external', onLapse: 'in_doubt' },
+        onResult: (result) => results.push(result),
+      },
+      effect,
+    );
+  await run('kept', async () => 'value');
+  await run('kept', async () => 'another');
+  const unrecorded = run('lost', async () => {
+    store.trouble = 'down';
+    return 'value';
+  });
+  expect(await unrecorded).toBe('value');
+  await expect(run('refused', async () => 'never')).rejects.toThrow();
+  const keptUntil = world.now() + 300_000;
+  expect(results).toEqual([
+    { replayed: false, recorded: true, attempt: 1, keptUntil },
+    { replayed: true, recorded: true, attempt: 1, keptUntil },
+    { replayed: false, recorded: false, attempt: 1, keptUntil: null },
+  ]);
 });

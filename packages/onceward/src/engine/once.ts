@@ -4,6 +4,7 @@ import type { Attempt, Execution, Probe, Refusal } from './operation.ts';
 import { REFUSAL_CODES } from './operation.ts';
 import type { EffectKind, Policy } from './policy.ts';
 import { NOT_RETAINED, type OperationId, type Outcome } from './record.ts';
+import type { EpochMs } from './units.ts';
 
 /** What `once` needs to know. Scope, key and the kind of effect have no default: they are the caller's to say. */
 export interface OnceOptions extends OperationId {
@@ -13,6 +14,29 @@ export interface OnceOptions extends OperationId {
   readonly policy?: Partial<Policy>;
   readonly probe?: Probe;
   readonly signal?: AbortSignal;
+  /** Told how the value came about, before it is returned. */
+  readonly onResult?: (result: OnceResult) => void;
+}
+
+export interface OnceResult {
+  /** The value is that of an earlier run. */
+  readonly replayed: boolean;
+  /**
+   * False: the effect ran, but its record could not be written (yet). Should it never be, the next call with this key
+   * meets a lost attempt.
+   */
+  readonly recorded: boolean;
+  readonly attempt: number;
+  /** Until when later calls get this value; `null` where it is not kept. */
+  readonly keptUntil: EpochMs | null;
+}
+
+/** `null`: there is no value. */
+export function resultOf(execution: Execution): OnceResult | null {
+  if (execution.kind === 'refused') return null;
+  const { attempt, keptUntil } = execution;
+  const replayed = execution.kind === 'replayed';
+  return { replayed, recorded: replayed || execution.recorded, attempt, keptUntil };
 }
 
 export type OnceEffect<T> = (attempt: Attempt) => Promise<T>;
@@ -82,6 +106,7 @@ const EXPLANATIONS: Record<Refusal['reason'], string> = {
   mismatch: 'this key was used with another input; use a new key for a new operation',
   in_progress: 'the operation is still running; retry with the same key',
   in_doubt: 'it is not known whether the operation happened; it must be resolved first',
+  expired: 'the key was first sent longer ago than it is kept, so it may have happened before',
   over_quota: 'too many operations are running in this process; retry with the same key',
   deadline: 'the caller had left before the effect began, so it did not run',
   outcome_unknown: 'the commit was not answered, so it may have happened; the same key will tell',

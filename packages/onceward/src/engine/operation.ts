@@ -16,6 +16,11 @@ export interface Operation {
   readonly placed?: PlacedRecord;
   /** `false`: nobody will ask for the answer again soon, so it takes no room in the near tier. */
   readonly remember?: boolean;
+  /**
+   * When the caller first sent it, by its own clock. An absent key that is older than its window may have been
+   * forgotten: it is refused as expired and does not run.
+   */
+  readonly firstSentAt?: EpochMs;
   /** Asked when the outcome is in doubt. */
   readonly probe?: Probe;
   /** When it is aborted before the effect began, the effect does not begin. */
@@ -82,6 +87,8 @@ export type Execution =
       readonly fence: Revision;
       /** False: the effect ran, but its record could not be written (yet). */
       readonly recorded: boolean;
+      /** Until when retries get this answer; `null` where it is not kept. */
+      readonly keptUntil: EpochMs | null;
     }
   | {
       readonly kind: 'replayed';
@@ -89,7 +96,11 @@ export type Execution =
       readonly outcome: Outcome;
       readonly attempt: number;
       readonly settledAt: EpochMs;
-      /** How often this process has given this answer again, this time included. */
+      readonly keptUntil: EpochMs;
+      /**
+       * How often this process has given this answer again since it last learnt it, this time included: 1 for the
+       * first. Another process, or this one after a restart, counts for itself.
+       */
       readonly replayCount: number;
       /** Names the run that is replayed, for links between traces. */
       readonly owner: string;
@@ -108,6 +119,8 @@ export type RefusalReason =
   | 'mismatch'
   | 'in_progress'
   | 'in_doubt'
+  /** The key is absent, and was first sent so long ago that it may have been forgotten. */
+  | 'expired'
   | 'over_quota'
   | 'deadline'
   | 'fence_lost'
@@ -121,6 +134,7 @@ export const REFUSAL_CODES = {
   mismatch: 'ONCE_MISMATCH',
   in_progress: 'ONCE_IN_PROGRESS',
   in_doubt: 'ONCE_IN_DOUBT',
+  expired: 'ONCE_EXPIRED',
   over_quota: 'ONCE_OVER_QUOTA',
   deadline: 'ONCE_DEADLINE',
   fence_lost: 'ONCE_FENCE_LOST',

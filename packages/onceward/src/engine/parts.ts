@@ -1,4 +1,5 @@
-import type { Current, Time } from './decide.ts';
+import type { Current } from './decide.ts';
+import type { EngineClock } from './engine-clock.ts';
 import { OncewardError, StoreError } from './errors.ts';
 import type { Audit, Observe, StorePhase } from './events.ts';
 import type { LateWork } from './late-work.ts';
@@ -10,7 +11,7 @@ import { dueAt } from './record.ts';
 import { decodeRecord, encodeRecord } from './record-codec.ts';
 import type { NextRecord, RecordStore, StoredRecord, SwapResult } from './record-store.ts';
 import type { Due, TimerLines } from './timer-lines.ts';
-import type { DurationMs, EpochMs } from './units.ts';
+import type { DurationMs } from './units.ts';
 import type { World } from './world.ts';
 
 /** What the pieces of one engine share. */
@@ -20,29 +21,14 @@ export interface EngineParts {
   readonly platform: Platform;
   readonly near: NearTier;
   readonly timers: TimerLines;
+  readonly clock: EngineClock;
   readonly late: LateWork;
   readonly observe: Observe;
   readonly audit: Audit;
   /** A new name for an attempt, never given before by any engine. */
   nextOwner(): string;
-  time(): Time;
   /** The same for every attempt of an operation, and for no other operation. */
   downstreamKey(id: OperationId): string;
-}
-
-/** Retention goes by this: a wall clock that jumps ahead does not make answers vanish. */
-export function retentionNow(parts: EngineParts): EpochMs {
-  const time = parts.time();
-  return Math.min(time.wall, time.steady);
-}
-
-/**
- * Retention starts here: by the later of the two clocks, so that a wall clock that jumped back does not make an answer
- * end early for everybody whose clock did not.
- */
-export function settlingNow(parts: EngineParts): EpochMs {
-  const time = parts.time();
-  return Math.max(time.wall, time.steady);
 }
 
 export function understand(
@@ -111,12 +97,14 @@ export function startSwap(
   return null;
 }
 
+type CallParts = Pick<EngineParts, 'timers' | 'observe'>;
+
 /**
  * Every call to the store goes through here or `startSwap`: bounded in time, and its failures told. A call that runs
  * out of time has an unknown outcome.
  */
 export function callStore<T>(
-  parts: EngineParts,
+  parts: CallParts,
   phase: StorePhase,
   policy: Pick<Policy, 'storeTimeoutMs'>,
   make: () => Promise<T>,
@@ -140,14 +128,14 @@ interface Waiter<T> {
 
 /** A call to the store that somebody waits for, until it answers or its time is up. */
 class BoundCall<T> implements Waiter<T>, Due {
-  readonly #parts: EngineParts;
+  readonly #parts: CallParts;
   readonly #phase: StorePhase;
   #waiter: Waiter<T> | null;
   #ms: DurationMs = 0;
   dueAt: DurationMs = 0;
   isOver = false;
 
-  constructor(parts: EngineParts, phase: StorePhase, waiter: Waiter<T>) {
+  constructor(parts: CallParts, phase: StorePhase, waiter: Waiter<T>) {
     this.#parts = parts;
     this.#phase = phase;
     this.#waiter = waiter;

@@ -1,7 +1,7 @@
 import { plainOutcome } from './answer.ts';
 import { checkId } from './input.ts';
 import type { PlacedRecord } from './operation.ts';
-import { callStore, type EngineParts, prepare, settlingNow, understand } from './parts.ts';
+import { callStore, type EngineParts, prepare, understand } from './parts.ts';
 import { type EffectKind, onLapseOf, type Policy } from './policy.ts';
 import type { OperationId, OperationRecord, Outcome, Step } from './record.ts';
 import type { RecordStore } from './record-store.ts';
@@ -38,12 +38,13 @@ export type Placed = PlacedRecord | null;
  * Writes a record that nobody has claimed. It looks like one whose attempt gave back its claim after some steps, and
  * is taken up in the same way. A lost reply is settled by placing again: the id is the work's own.
  */
-export function placeWork(
+export async function placeWork(
   parts: EngineParts,
   store: RecordStore,
   work: Work | DoneWork,
   policy: Pick<Policy, 'storeTimeoutMs'>,
 ): Promise<Placed> {
+  await parts.clock.ready();
   return 'opens' in work && work.opens !== undefined
     ? placeBoth(parts, store, work, work.opens, policy)
     : placeOne(parts, store, work, policy);
@@ -85,12 +86,13 @@ async function placeBoth(
   parts.world.crashPoint?.('after-settle');
   const revision = revisions?.[1];
   if (revision === undefined) return null;
-  parts.observe({ type: 'settled', id, state: 'committed', attempt: 0 });
+  parts.observe({ type: 'claimed', id, attempt: 1 });
+  parts.observe({ type: 'settled', id, state: 'committed', attempt: 1 });
   return { revision, steps: work.steps };
 }
 
 function waiting(parts: EngineParts, work: Work): OperationRecord {
-  const now = parts.world.now();
+  const now = parts.clock.now();
   return {
     state: 'pending',
     fingerprint: work.fingerprint,
@@ -106,7 +108,7 @@ function waiting(parts: EngineParts, work: Work): OperationRecord {
 }
 
 function done(parts: EngineParts, work: DoneWork): OperationRecord {
-  const now = settlingNow(parts);
+  const now = parts.clock.settlingNow();
   return {
     state: 'committed',
     fingerprint: work.fingerprint,

@@ -87,6 +87,18 @@ export function checkEffect(effect: EffectKind): EffectKind {
   return effect;
 }
 
+const KNOWN_OF_EFFECT = {
+  transaction: { kind: true },
+  downstream: { kind: true },
+  external: { kind: true, onLapse: true },
+} as const;
+
+/** For what users write down, as `refuseUnknownPolicy`. */
+export function refuseUnknownEffect(effect: EffectKind | undefined): void {
+  const known = KNOWN_OF_EFFECT[effect?.kind as EffectKind['kind']];
+  if (effect !== undefined && known !== undefined) refuseUnknown('effect', effect, known);
+}
+
 export function requireDuration(name: string, value: unknown, least: number): void {
   const isWhole = Number.isInteger(value);
   if (isWhole && (value as number) >= least && (value as number) <= LONGEST) return;

@@ -1,7 +1,7 @@
 import { answerOf, packOutcome } from './answer.ts';
 import type { Current, Decision } from './decide.ts';
 import type { Operation, Probe, ProbeAnswer } from './operation.ts';
-import { type EngineParts, prepare, settlingNow, swapRecord, understand } from './parts.ts';
+import { type EngineParts, prepare, swapRecord, understand } from './parts.ts';
 import type { InDoubtRecord, SettledRecord } from './record.ts';
 import type { NextRecord } from './record-store.ts';
 import { keepMsOf, settleRecord } from './transitions.ts';
@@ -76,6 +76,6 @@ async function toSettled(
   const kept = await packOutcome(parts, found.outcome, policy.packAboveBytes);
   const keepMs = keepMsOf(policy, found.found);
   const resolution = { by: 'probe', reason: `the probe found ${found.found}` };
-  const now = settlingNow(parts);
+  const now = parts.clock.settlingNow();
   return settleRecord(record, record.fence, found.found, kept, keepMs, now, resolution);
 }

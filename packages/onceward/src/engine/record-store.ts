@@ -52,6 +52,12 @@ export interface RecordStore {
    */
   scanDue?(now: EpochMs, limit: number): AsyncIterable<ScannedRecord>;
 
+  /**
+   * The store's own wall clock, which all processes that share it can agree on. `null`: it cannot be asked for the
+   * time, and never will be. Absent: the store goes by the clock of the machine it is opened on.
+   */
+  clock?(): Promise<EpochMs | null>;
+
   /** Settles when the record has changed since `seen`, or may have. Absent or early: the waiter polls. */
   changed?(id: OperationId, seen: Revision, signal: AbortSignal): Promise<void>;
 

@@ -2,18 +2,13 @@ import { answerOf, packOutcome } from './answer.ts';
 import { claim } from './approach.ts';
 import { giveBack, renewStale } from './attempt.ts';
 import { Claim } from './claim.ts';
-import { decide, isReleased, type Time } from './decide.ts';
+import { decide, isReleased } from './decide.ts';
+import { mayBeForgotten } from './first-sent.ts';
 import { checkOutcome } from './input.ts';
+import { auditLateCommit } from './late-commit.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Operation } from './operation.ts';
-import {
-  callStore,
-  type EngineParts,
-  prepare,
-  settlingNow,
-  swapRecord,
-  understand,
-} from './parts.ts';
+import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
 import type { Policy } from './policy.ts';
 import type {
   InDoubtRecord,
@@ -56,23 +51,33 @@ export type ReserveResult =
       readonly attempt: number;
       readonly settledAt: EpochMs;
     }
-  | { readonly decision: 'in_progress' | 'mismatch' | 'in_doubt' };
+  | { readonly decision: 'in_progress' | 'mismatch' | 'in_doubt' | 'expired' };
 
 export async function reserve(
   parts: EngineParts,
   operation: Omit<Operation, 'signal' | 'probe'>,
 ): Promise<ReserveResult> {
+  await parts.clock.ready();
   const arrivedAt = parts.world.elapsed();
   const result = await claimOrLearn(parts, operation, arrivedAt);
   const { id } = operation;
   const waitedMs = parts.world.elapsed() - arrivedAt;
   if (result.decision === 'mismatch') parts.observe({ type: 'mismatch', id });
+  if (result.decision === 'expired') parts.observe({ type: 'expired', id });
   if (result.decision === 'in_doubt') parts.observe({ type: 'refused_in_doubt', id });
   if (result.decision === 'in_progress') parts.observe({ type: 'in_progress', id, waitedMs });
   return result;
 }
 
-function replayed({ state, outcome, attempt, settledAt }: NearAnswer): ReserveResult {
+function replayed(
+  parts: EngineParts,
+  id: OperationId,
+  answer: NearAnswer,
+  near: boolean,
+): ReserveResult {
+  answer.replays += 1;
+  const { state, outcome, attempt, settledAt } = answer;
+  parts.observe({ type: 'replayed', id, near, state, settledAt });
   return { decision: 'replay', state, outcome, attempt, settledAt };
 }
 
@@ -82,15 +87,16 @@ async function claimOrLearn(
   arrivedAt: DurationMs,
 ): Promise<ReserveResult> {
   const { id, policy } = operation;
-  const known = parts.near.find(id, operation.fingerprint, earlier(parts.time()));
+  const known = parts.near.find(id, operation.fingerprint, parts.clock.retentionNow());
   if (known === 'mismatch') return { decision: 'mismatch' };
   if (known instanceof NearAnswer) {
-    known.replays += 1;
-    parts.observe({ type: 'replayed', id, near: true });
-    return replayed(known);
+    return replayed(parts, id, known, true);
   }
   const rounds = new Rounds(parts.world);
-  let decision = decide(null, operation, policy, parts.time());
+  const time = parts.clock.time();
+  const isTooOld = mayBeForgotten(operation.firstSentAt, policy, time);
+  const first = isTooOld ? await look(parts, id, policy) : null;
+  let decision = decide(first, operation, policy, time);
   for (;;) {
     if (decision.kind === 'claim' || decision.kind === 'doubt') await rounds.next();
     switch (decision.kind) {
@@ -102,28 +108,26 @@ async function claimOrLearn(
           return { decision: 'claimed', fence, attempt, leaseUntil, steps };
         }
         const current = found instanceof Claim ? await look(parts, id, policy) : found;
-        decision = decide(current, operation, policy, parts.time());
+        decision = decide(current, operation, policy, parts.clock.time());
         break;
       }
       case 'replay': {
         const answer = await answerOf(parts, decision.record);
         if (answer === null) return { decision: 'in_doubt' };
         parts.near.remember(id, answer);
-        answer.replays += 1;
-        parts.observe({ type: 'replayed', id, near: false });
-        return replayed(answer);
+        return replayed(parts, id, answer, false);
       }
       case 'wait': {
         const left = policy.waitMs - (parts.world.elapsed() - arrivedAt);
         if (left <= 0) return { decision: 'in_progress' };
         await waitForChange(parts, operation, decision, left);
-        decision = decide(await look(parts, id, policy), operation, policy, parts.time());
+        decision = decide(await look(parts, id, policy), operation, policy, parts.clock.time());
         break;
       }
       case 'doubt': {
         const { revision } = decision;
         const fence = fenceOf(decision.record, revision);
-        const now = parts.world.now();
+        const now = parts.clock.now();
         const doubt = doubtRecord(decision.record, fence, 'lease_lapsed', now);
         const result = await swapRecord(parts, 'doubt', policy, id, revision, prepare(id, doubt));
         if (result.won) {
@@ -131,7 +135,7 @@ async function claimOrLearn(
           return { decision: 'in_doubt' };
         }
         const current = understand(parts, id, result.current);
-        decision = decide(current, operation, policy, parts.time());
+        decision = decide(current, operation, policy, parts.clock.time());
         break;
       }
       case 'refuse':
@@ -159,6 +163,7 @@ export async function writeFenced(
   change: FencedChange,
 ): Promise<FencedResult> {
   if ('outcome' in change) checkOutcome(change.outcome, policy.maxOutcomeBytes);
+  await parts.clock.ready();
   for (const rounds = new Rounds(parts.world); ; await rounds.next()) {
     const current = await look(parts, id, policy);
     const record = current?.record;
@@ -170,22 +175,16 @@ export async function writeFenced(
       return { done: record.state === change.as && record.resolution === null };
     }
     if (record.state === 'pending' && isReleased(record)) return { done: change.as === 'released' };
-    if (record.state === 'in_doubt' && change.as !== 'renewed') {
-      await parts.audit({
-        at: parts.world.now(),
-        action: 'late_commit',
-        scope: id.scope,
-        key: id.key,
-        by: 'attempt',
-        reason: `attempt ${record.attempt} ended after its lease had lapsed`,
-        from: 'in_doubt',
-        to: change.as,
-      });
+    const isDoubted = record.state === 'in_doubt';
+    if (isDoubted) {
+      const to = change.as === 'renewed' ? 'pending' : change.as;
+      await auditLateCommit(parts, id, record.attempt, to);
     }
     const next = await nextRecord(parts, record, fence, policy, change);
     const prepared = next === null ? null : prepare(id, next);
     const result = await swapRecord(parts, 'settle', policy, id, current.revision, prepared);
     if (!result.won) continue;
+    if (isDoubted) parts.observe({ type: 'doubt_resolved', id, by: 'attempt' });
     if (change.as === 'released') parts.observe({ type: 'released', id });
     if (next === null) return { done: true };
     if (next.state === 'pending') return { done: true, leaseUntil: next.leaseUntil };
@@ -215,12 +214,12 @@ async function nextRecord(
   policy: Policy,
   change: FencedChange,
 ): Promise<PendingRecord | SettledRecord | null> {
-  const now = parts.world.now();
+  const now = parts.clock.now();
   const held = revived(record, policy, now);
   if (change.as === 'renewed') return renewRecord(held, fence, held.steps, policy, now);
   if (change.as === 'released') return releaseRecord(held, fence, false);
   const kept = await packOutcome(parts, change.outcome, policy.packAboveBytes);
-  const settledAt = settlingNow(parts);
+  const settledAt = parts.clock.settlingNow();
   return settleRecord(held, fence, change.as, kept, keepMsOf(policy, change.as), settledAt);
 }
 
@@ -241,8 +240,4 @@ async function standsStill(
 
 async function look(parts: EngineParts, id: OperationId, policy: Policy) {
   return understand(parts, id, await callStore(parts, 'read', policy, () => parts.store.read(id)));
-}
-
-function earlier(time: Time): EpochMs {
-  return Math.min(time.wall, time.steady);
 }

@@ -2,14 +2,7 @@ import { packOutcome } from './answer.ts';
 import { OncewardError } from './errors.ts';
 import type { AuditLine } from './events.ts';
 import { checkText, LIMITS } from './input.ts';
-import {
-  callStore,
-  type EngineParts,
-  prepare,
-  settlingNow,
-  swapRecord,
-  understand,
-} from './parts.ts';
+import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
 import { requireDuration } from './policy.ts';
 import { profiles } from './profiles.ts';
 import type { OperationId, OperationRecord, Outcome, Revision, SettledRecord } from './record.ts';
@@ -82,13 +75,14 @@ export async function extend(
   if (record?.state !== 'committed' && record?.state !== 'rejected') {
     return { done: false, why: 'not_settled' };
   }
-  const keepUntil = Math.max(record.keepUntil, settlingNow(parts) + keepMs);
+  const keepUntil = Math.max(record.keepUntil, parts.clock.settlingNow() + keepMs);
   const next: SettledRecord = { ...record, keepUntil };
   const line = { action: 'extend', from: record.state, to: record.state } as const;
   return change(parts, id, found.revision, next, actor, line);
 }
 
 async function look(parts: EngineParts, id: OperationId) {
+  await parts.clock.ready();
   const stored = await callStore(parts, 'read', BOUND, () => parts.store.read(id));
   return understand(parts, id, stored);
 }
@@ -134,6 +128,6 @@ async function verdictRecord(
   );
   const resolution = { by: verdict.by, reason: verdict.reason };
   const fence = fenceOf(record, revision);
-  const now = settlingNow(parts);
+  const now = parts.clock.settlingNow();
   return settleRecord(record, fence, state, kept, verdict.keepMs, now, resolution);
 }

@@ -19,6 +19,7 @@ import {
   writeSettled,
 } from './attempt.ts';
 import { Claim } from './claim.ts';
+import { mayBeForgotten } from './first-sent.ts';
 import type { Run } from './near-tier.ts';
 import type { Effect, Execution, Operation, Settlement } from './operation.ts';
 import { type EngineParts, prepare, type SwapWaiter, startSwap } from './parts.ts';
@@ -72,9 +73,19 @@ export class StraightRun implements SwapWaiter {
     this.#reject = reject;
   }
 
-  /** The guess that is right most often: nothing is there, or what this caller has placed is. */
+  /**
+   * The guess that is right most often: nothing is there, or what this caller has placed is. A key that may have been
+   * forgotten is looked up instead, as absence would not let it run.
+   */
   #begin(): void {
-    const { id, policy, placed } = this.#operation;
+    const { id, policy, placed, firstSentAt } = this.#operation;
+    if (
+      firstSentAt !== undefined &&
+      mayBeForgotten(firstSentAt, policy, this.#parts.clock.time())
+    ) {
+      this.#goOn(read(this.#parts, this.#operation));
+      return;
+    }
     const expected = placed?.revision ?? null;
     const steps = placed?.steps ?? [];
     try {

@@ -1,12 +1,5 @@
 import { hasLapsed, isForgettable, isReleased } from './decide.ts';
-import {
-  callStore,
-  type EngineParts,
-  prepare,
-  retentionNow,
-  swapRecord,
-  understand,
-} from './parts.ts';
+import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
 import type { ScannedRecord } from './record-store.ts';
 import { doubtRecord, fenceOf } from './transitions.ts';
 import { type DurationMs, SECOND } from './units.ts';
@@ -29,10 +22,21 @@ export interface SweepResult {
 
 const BOUND = { storeTimeoutMs: 10 * SECOND };
 
-/** One bounded pass over what is due. */
+/** One bounded pass over what is due. One that fails half-way still tells what it has left behind. */
 export async function sweep(parts: EngineParts, batch: number): Promise<SweepResult> {
+  try {
+    return await pass(parts, batch);
+  } catch (error) {
+    const stale = await countStale(parts).catch(() => null);
+    if (stale !== null) parts.observe({ type: 'swept', forgotten: 0, stale });
+    throw error;
+  }
+}
+
+async function pass(parts: EngineParts, batch: number): Promise<SweepResult> {
   const { store } = parts;
-  const now = parts.world.now();
+  if (parts.clock.isUnknown) await parts.clock.compare();
+  const now = parts.clock.time().leases;
   const tally = { claims: 0, settled: 0, doubted: 0 };
   const claims = { states: ['pending'], dueBefore: now, limit: batch } as const;
   await sweepFound(parts, store.scanDue?.(now, batch) ?? store.scan(claims), tally);
@@ -75,7 +79,7 @@ async function sweepFound(
 
 /** Retention goes by another clock than what was asked for. */
 async function forgetIfDue(parts: EngineParts, found: ScannedRecord): Promise<boolean> {
-  if (found.dueAt === null || found.dueAt > retentionNow(parts)) return false;
+  if (found.dueAt === null || found.dueAt > parts.clock.retentionNow()) return false;
   return swap(parts, found, null);
 }
 
@@ -87,13 +91,13 @@ async function sweepClaim(
   const current = understand(parts, id, found);
   const record = current?.record;
   if (record?.state !== 'pending') return null;
-  if (isForgettable(record, parts.time())) {
+  if (isForgettable(record, parts.clock.time())) {
     return (await swap(parts, found, null)) ? 'forgotten' : null;
   }
-  const lapsed = hasLapsed(record, current?.orphaned === true, parts.world.now());
+  const lapsed = hasLapsed(record, current?.orphaned === true, parts.clock.time().leases);
   if (!lapsed || isReleased(record) || record.onLapse === 'take_over') return null;
   const fence = fenceOf(record, revision);
-  const next = prepare(id, doubtRecord(record, fence, 'lease_lapsed', parts.world.now()));
+  const next = prepare(id, doubtRecord(record, fence, 'lease_lapsed', parts.clock.now()));
   if (!(await swap(parts, found, next))) return null;
   parts.observe({ type: 'in_doubt', id, reason: 'lease_lapsed' });
   return 'doubted';
@@ -114,7 +118,7 @@ export async function sweepOrphans(parts: EngineParts): Promise<number> {
 }
 
 async function forgetSettled(parts: EngineParts, batch: number): Promise<number> {
-  const now = retentionNow(parts);
+  const now = parts.clock.retentionNow();
   const { store } = parts;
   if (store.forgetDue !== undefined) {
     return callStore(parts, 'sweep', BOUND, () => store.forgetDue!(now, batch));
@@ -134,22 +138,23 @@ async function countStale(parts: EngineParts): Promise<number> {
   let stale = 0;
   const query = {
     states: ['committed', 'rejected'],
-    dueBefore: retentionNow(parts),
+    dueBefore: parts.clock.retentionNow(),
     limit: STALE_COUNTED_AT_MOST,
   } as const;
   for await (const _ of bounded(parts, parts.store.scan(query))) stale += 1;
   return stale;
 }
 
-/** A store that falls silent in the midst of a scan must not silence the sweeper for good. */
-async function* bounded(
+/** A store that falls silent in the midst of a scan must not silence whoever scans for good. */
+export async function* bounded(
   parts: EngineParts,
   scan: AsyncIterable<ScannedRecord>,
+  phase: 'sweep' | 'read' = 'sweep',
 ): AsyncIterable<ScannedRecord> {
   const records = scan[Symbol.asyncIterator]();
   try {
     for (;;) {
-      const next = await callStore(parts, 'sweep', BOUND, () => records.next());
+      const next = await callStore(parts, phase, BOUND, () => records.next());
       if (next.done === true) return;
       yield next.value;
     }

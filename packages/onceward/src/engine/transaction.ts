@@ -1,18 +1,11 @@
 import { answerOf, packOutcome, refuse, replay } from './answer.ts';
 import { decide } from './decide.ts';
 import { OncewardError } from './errors.ts';
+import { mayBeForgotten } from './first-sent.ts';
 import { checkOutcome } from './input.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Attempt, Execution, Operation, Settlement } from './operation.ts';
-import {
-  callStore,
-  type EngineParts,
-  prepare,
-  retentionNow,
-  settlingNow,
-  swapRecord,
-  understand,
-} from './parts.ts';
+import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
 import type { PendingRecord, Revision, SettledRecord } from './record.ts';
 import type { RecordStore, TransactionalStore } from './record-store.ts';
 import { Rounds } from './rounds.ts';
@@ -36,21 +29,27 @@ export async function executeInTransaction<Tx>(
   effect: TransactionEffect<Tx>,
 ): Promise<Execution> {
   const { id } = operation;
-  const known = parts.near.find(id, operation.fingerprint, retentionNow(parts));
+  const known = parts.near.find(id, operation.fingerprint, parts.clock.retentionNow());
   if (known === 'mismatch') return refuse(parts, id, 'mismatch');
   if (known instanceof NearAnswer) return replay(parts, id, known, true);
   const owner = parts.nextOwner();
+  const stop = new AbortController();
   let hasBegun = false;
   let done: Done | null = null;
   try {
+    await parts.clock.ready();
     await transact(async (tx) => {
-      done = await runWithin(parts, store.within(tx), operation, owner, (attempt) => {
+      const { signal } = stop;
+      done = await runWithin(parts, store.within(tx), operation, owner, signal, (attempt) => {
         hasBegun = true;
+        parts.observe({ type: 'claimed', id, attempt: attempt.number });
         return effect(attempt, tx);
       });
     });
   } catch (error) {
+    stop.abort(error);
     if (isRolledBack(error)) {
+      if (hasBegun) parts.observe({ type: 'released', id });
       return refuse(parts, id, 'rolled_back', { cause: error });
     }
     if (done !== null) return learnOutcome(parts, operation, done, error);
@@ -98,11 +97,12 @@ async function concludeRollback(
   const current = understand(parts, id, stored);
   if (current?.record?.state === 'pending' && current.record.owner === owner) {
     const { record, revision } = current;
-    const doubt = doubtRecord(record, revision, 'outcome_unknown', parts.world.now());
+    const doubt = doubtRecord(record, revision, 'outcome_unknown', parts.clock.now());
     await swapRecord(parts, 'settle', policy, id, revision, prepare(id, doubt)).catch(() => null);
     parts.observe({ type: 'in_doubt', id, reason: 'outcome_unknown' });
     return refuse(parts, id, 'in_doubt', { cause: endedEarly(error) });
   }
+  parts.observe({ type: 'released', id });
   if (error instanceof RolledBack) return error.execution;
   throw error;
 }
@@ -136,16 +136,19 @@ async function runWithin(
   store: RecordStore,
   operation: Operation,
   owner: string,
+  signal: AbortSignal,
   effect: (attempt: Attempt) => Promise<Settlement>,
 ): Promise<Done> {
   const { id, policy } = operation;
-  const { record, revision } = await claimWithin(parts, store, operation, owner);
+  if (operation.signal?.aborted) throw new RolledBack(refuse(parts, id, 'deadline'));
+  const claiming = claimWithin(parts, store, operation, owner);
+  const { record, revision } = await unlessAborted(parts, operation, claiming);
   if (operation.signal?.aborted) throw new RolledBack(refuse(parts, id, 'deadline'));
   const settlement = await effect({
     id,
     number: record.attempt,
     fence: revision,
-    signal: new AbortController().signal,
+    signal,
     downstreamKey: parts.downstreamKey(id),
     step: (_name, work) => work(),
   });
@@ -157,13 +160,14 @@ async function runWithin(
       attempt,
       fence: revision,
       recorded: true,
+      keptUntil: null,
     };
     throw new RolledBack(released);
   }
   checkOutcome(settlement.outcome, policy.maxOutcomeBytes);
   const kept = await packOutcome(parts, settlement.outcome, policy.packAboveBytes);
   const keepMs = keepMsOf(policy, settlement.as);
-  const now = settlingNow(parts);
+  const now = parts.clock.settlingNow();
   const settled = settleRecord(record, revision, settlement.as, kept, keepMs, now);
   parts.world.crashPoint?.('before-settle');
   const result = await callStore(parts, 'settle', policy, () =>
@@ -174,17 +178,39 @@ async function runWithin(
   return { record: settled, settlement, fence: revision };
 }
 
+interface Claimed {
+  readonly record: PendingRecord;
+  readonly revision: Revision;
+}
+
+/** A claim may wait long, for another transaction or for a connection that leads nowhere. */
+function unlessAborted(
+  parts: EngineParts,
+  { id, signal }: Operation,
+  claiming: Promise<Claimed>,
+): Promise<Claimed> {
+  if (signal === undefined) return claiming;
+  return new Promise((resolve, reject) => {
+    const leave = () => reject(new RolledBack(refuse(parts, id, 'deadline')));
+    signal.addEventListener('abort', leave, { once: true });
+    claiming.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave));
+  });
+}
+
 async function claimWithin(
   parts: EngineParts,
   store: RecordStore,
   operation: Operation,
   owner: string,
-): Promise<{ record: PendingRecord; revision: Revision }> {
+): Promise<Claimed> {
   const { id, policy } = operation;
   const rounds = new Rounds(parts.world);
-  let decision = decide(null, operation, policy, parts.time());
+  const time = parts.clock.time();
+  const isTooOld = mayBeForgotten(operation.firstSentAt, policy, time);
+  const first = isTooOld ? understand(parts, id, await store.read(id)) : null;
+  let decision = decide(first, operation, policy, time);
   for (; decision.kind === 'claim'; await rounds.next()) {
-    const now = parts.world.now();
+    const now = parts.clock.now();
     const record = claimRecord(operation, owner, decision.attempt, [], now);
     const { expected } = decision;
     parts.world.crashPoint?.('before-claim');
@@ -192,7 +218,7 @@ async function claimWithin(
     const result = await store.swap(id, expected, prepare(id, record));
     if (result.won) return { record, revision: result.revision };
     const current = understand(parts, id, result.current);
-    decision = decide(current, operation, policy, parts.time());
+    decision = decide(current, operation, policy, parts.clock.time());
   }
   if (decision.kind === 'replay') {
     const answer = await answerOf(parts, decision.record);
@@ -231,5 +257,6 @@ function conclude(parts: EngineParts, operation: Operation, done: Done): Executi
   const { id } = operation;
   if ('outcome' in settlement) parts.near.remember(id, new NearAnswer(record, settlement.outcome));
   parts.observe({ type: 'settled', id, state: record.state, attempt: record.attempt });
-  return { kind: 'executed', settlement, attempt: record.attempt, fence, recorded: true };
+  const { attempt, keepUntil: keptUntil } = record;
+  return { kind: 'executed', settlement, attempt, fence, recorded: true, keptUntil };
 }

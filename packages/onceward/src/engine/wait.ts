@@ -65,11 +65,12 @@ export async function waitForChange(
   decision: Extract<Decision, { kind: 'wait' }>,
   atMostMs: DurationMs,
 ): Promise<void> {
-  const { store, world } = parts;
+  const { clock, store, world } = parts;
+  const now = clock.time().leases;
   const age = decision.leaseUntil - operation.policy.leaseMs;
-  const pause = Math.min(LONGEST_POLL_MS, Math.max(FIRST_POLL_MS, (world.now() - age) / 4));
+  const pause = Math.min(LONGEST_POLL_MS, Math.max(FIRST_POLL_MS, (now - age) / 4));
   const polling = store.changed === undefined ? pause : LONGEST_POLL_MS;
-  const untilLapse = Math.max(1, decision.leaseUntil - world.now());
+  const untilLapse = Math.max(1, decision.leaseUntil - now);
   const ms = Math.max(1, Math.min(polling * (0.5 + world.random()), untilLapse, atMostMs));
   const stop = new AbortController();
   const { signal } = operation;

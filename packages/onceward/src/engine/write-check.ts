@@ -50,7 +50,7 @@ export class WriteCheck {
 
 /** If nobody is left to remove it, the sweeper does. */
 function trialRecord(parts: EngineParts, id: OperationId) {
-  const now = parts.world.now();
+  const now = parts.clock.settlingNow();
   const request = {
     fingerprint: 'a trial',
     effect: { kind: 'downstream' },

@@ -7,6 +7,7 @@ export type HttpEventName =
   | 'idempotency_cache_hit'
   | 'idempotency_concurrent_request'
   | 'idempotency_key_mismatch'
+  | 'idempotency_key_expired'
   | 'idempotency_key_missing'
   | 'idempotency_key_invalid'
   | 'idempotency_in_doubt'

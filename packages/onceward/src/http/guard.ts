@@ -1,10 +1,12 @@
 import type { Attempt, Execution, Operation, Settlement } from '../engine/operation.ts';
 import type { EffectKind } from '../engine/policy.ts';
+import type { EpochMs } from '../engine/units.ts';
 import { REFUSALS } from '../refusals/refusals.ts';
 import { type Captured, type HttpAnswer, NO_BYTES } from './answer.ts';
 import { HttpEvent, type HttpEventName } from './events.ts';
 import type { Exchange } from './exchange.ts';
 import { fingerprint } from './fingerprint.ts';
+import { FIRST_SENT_FORM, httpDate, parseHttpDate } from './http-date.ts';
 import { IdempotencyContext } from './idempotency-context.ts';
 import { judgeKey, type KeyReading, readKey } from './key-header.ts';
 import {
@@ -30,6 +32,7 @@ export interface Admission<Request> {
   /** To be sent at once; nothing else happens. */
   readonly refusal: HttpAnswer | null;
   readonly arrivedAt: number;
+  readonly firstSentAt: EpochMs | undefined;
   principal: string | undefined;
 }
 
@@ -88,11 +91,25 @@ export class HttpGuard<Request> {
     if (reading.kind === 'none' && !settings.required) return null;
     if (reading.kind === 'key') {
       if (settings.mode === 'observe' && !isSampled(reading.key, settings.sampleRate)) return null;
-      return this.#admitted(facts, reading.key, reading.sent, null);
+      return this.#admitKey(facts, reading);
     }
-    const bare = this.#admitted(facts, '', '', null);
+    const bare = this.#admitted(facts, '', '');
     const refusal = this.#refuseReading(bare, reading);
     return settings.mode === 'observe' ? null : { ...bare, refusal };
+  }
+
+  #admitKey(
+    facts: RequestFacts<Request>,
+    { key, sent }: Extract<KeyReading, { kind: 'key' }>,
+  ): Admission<Request> | null {
+    const { firstSent } = facts.keyLines;
+    if (firstSent === undefined) return this.#admitted(facts, key, sent);
+    const firstSentAt = parseHttpDate(firstSent);
+    if (firstSentAt !== null) return this.#admitted(facts, key, sent, firstSentAt);
+    const bare = this.#admitted(facts, key, sent);
+    const event = 'idempotency_request_refused';
+    const refusal = this.#refuse(bare, 'first-sent-invalid', event, FIRST_SENT_FORM);
+    return this.settings.mode === 'observe' ? null : { ...bare, refusal };
   }
 
   /** The answer to send instead of the handler's, or `null`: the handler's own may go out. */
@@ -118,6 +135,9 @@ export class HttpGuard<Request> {
     ended: Execution,
   ): HttpAnswer | null {
     const execution = run.left ? LEFT : ended;
+    if (execution.kind === 'executed' && execution.keptUntil !== null) {
+      run.keep(execution.keptUntil);
+    }
     const answer = answerExecution(this.settings.profile, admission, execution);
     if (execution.kind === 'replayed') {
       const { facts, key } = admission;
@@ -168,7 +188,7 @@ export class HttpGuard<Request> {
     prefix: string,
   ): Operation | HttpAnswer {
     const { settings } = this;
-    const { facts, key, principal } = admission;
+    const { facts, key, principal, firstSentAt } = admission;
     const composed = this.#scopes.compose(principal, facts.method, facts.route);
     const scope = prefix + composed.scope;
     const print = fingerprint(settings.fingerprint, facts, composed.headOf(facts.target), body);
@@ -179,7 +199,12 @@ export class HttpGuard<Request> {
     const { policy, probe } = settings;
     const effect = settings.effect as EffectKind;
     const operation = { id: { scope, key }, fingerprint: print.value, effect, policy };
-    return probe === null ? operation : { ...operation, probe };
+    if (probe === null && firstSentAt === undefined) return operation;
+    return {
+      ...operation,
+      ...(probe === null ? {} : { probe }),
+      ...(firstSentAt === undefined ? {} : { firstSentAt }),
+    };
   }
 
   #execute(operation: Operation, run: GuardedRun<Request>): Promise<Execution> {
@@ -208,10 +233,10 @@ export class HttpGuard<Request> {
     facts: RequestFacts<Request>,
     key: string,
     sent: string,
-    refusal: HttpAnswer | null,
+    firstSentAt?: EpochMs,
   ): Admission<Request> {
     const arrivedAt = this.settings.log === null ? 0 : performance.now();
-    return { facts, key, sent, refusal, arrivedAt, principal: undefined };
+    return { facts, key, sent, refusal: null, arrivedAt, firstSentAt, principal: undefined };
   }
 
   #refuseReading(
@@ -290,6 +315,11 @@ class GuardedRun<Request> {
     if (execution.kind !== 'executed' || 'outcome' in execution.settlement) return false;
     const { captured } = this;
     return captured !== null && 'status' in captured && captured.status < 400;
+  }
+
+  /** The record has the answer, so it may say so. One that went out as it came is not among those. */
+  keep(until: EpochMs): void {
+    if (this.captured?.kind === 'whole') this.#exchange.kept(httpDate(until));
   }
 
   start(attempt: Attempt, transaction: unknown): Promise<Settlement> {

@@ -35,6 +35,7 @@ const NOT_REPLAYED = new Set([
   'content-length',
   'idempotency-replayed',
   'idempotency-replay-count',
+  'idempotency-kept-until',
   'idempotent-replayed',
   'x-idempotency-key',
 ]);

@@ -1,4 +1,4 @@
-export { REFUSALS } from '../refusals/refusals.ts';
+export { REFUSALS, type RefusalKind } from '../refusals/refusals.ts';
 export { type Captured, type HttpAnswer, isBodiless, NO_BYTES, TextAnswer } from './answer.ts';
 export { type BodyWatch, inspectBody, type OpenAnswer, PassingBody } from './body-source.ts';
 export { HttpEvent, type HttpEventName } from './events.ts';
@@ -6,6 +6,7 @@ export type { Exchange } from './exchange.ts';
 export type { FingerprintRule } from './fingerprint.ts';
 export { type Admission, HttpGuard } from './guard.ts';
 export { type HeaderList, isHopByHop } from './header-list.ts';
+export { FIRST_SENT_FORM, httpDate, parseHttpDate } from './http-date.ts';
 export { IdempotencyContext } from './idempotency-context.ts';
 export { decodeAnswer, encodeAnswer, HTTP_OUTCOME, type KeptAnswer } from './kept-answer.ts';
 export { judgeKey, type KeyReading, readKey } from './key-header.ts';

@@ -58,6 +58,7 @@ export class NodeExchange implements Exchange, ResponseWatcher {
   /** Nothing has been given to those below. */
   #isHeld = false;
   #marked = false;
+  #keptUntil: string | null = null;
   #report: (captured: Captured) => void = ignore;
 
   /** `begin` starts the handler. It must not throw: errors are the framework's to answer. */
@@ -85,6 +86,10 @@ export class NodeExchange implements Exchange, ResponseWatcher {
       this.#report = resolve;
       this.#begin(context);
     });
+  }
+
+  kept(until: string): void {
+    this.#keptUntil = until;
   }
 
   /** Lets the handler's last bytes go, or sends `instead`, unless something has gone out already. */
@@ -275,6 +280,9 @@ export class NodeExchange implements Exchange, ResponseWatcher {
   #mark(): void {
     if (!this.#marked || this.#response.headersSent) return;
     this.#response.setHeader('idempotency-replayed', 'false');
+    if (this.#keptUntil !== null) {
+      this.#response.setHeader('idempotency-kept-until', this.#keptUntil);
+    }
   }
 
   #join(last: Buffer | null): Buffer | null {

@@ -190,6 +190,12 @@ function engineOf(store: RecordStore | undefined): Engine {
   return engine;
 }
 
+const KNOWN_OF_EFFECT = {
+  downstream: { kind: true },
+  external: { kind: true, onLapse: true },
+  transaction: { kind: true, transact: true },
+} as const;
+
 function checkEffect(effect: HttpEffect | undefined): void {
   const kinds = ['downstream', 'external', 'transaction'];
   if (effect === undefined || !kinds.includes(effect.kind)) {
@@ -198,6 +204,7 @@ function checkEffect(effect: HttpEffect | undefined): void {
         'or { kind: "transaction", transact }',
     );
   }
+  refuseUnknown('effect', effect, KNOWN_OF_EFFECT[effect.kind]);
   if (effect.kind === 'external') {
     oneOf('effect.onLapse', effect.onLapse, ['in_doubt', 'take_over']);
   }

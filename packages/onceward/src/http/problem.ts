@@ -10,6 +10,7 @@ const TITLES = {
   'key-missing': 'An idempotency key is required',
   'key-invalid': 'The idempotency key is not valid',
   'key-conflict': 'The request names more than one idempotency key',
+  'first-sent-invalid': 'When the request was first sent cannot be read',
   'body-not-canonical': 'The body cannot be compared',
   'body-too-large': 'The body is too large',
   'payload-mismatch': 'The key was used for another request',
@@ -107,6 +108,10 @@ export const REFUSAL_PROBLEMS = {
   in_doubt: [
     'outcome-unknown',
     'an earlier attempt was lost half-way and may have happened; it must be resolved first',
+  ],
+  expired: [
+    'key-expired',
+    'the key was first sent longer ago than it is kept here, so it may have happened; look before it is sent anew',
   ],
   over_quota: ['over-quota', 'too many operations are running here; retry with the same key'],
   deadline: ['store-unavailable', 'the caller had left before the operation began'],

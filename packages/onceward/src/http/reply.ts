@@ -1,8 +1,10 @@
 import { ERROR_TYPE } from '../engine/attempt.ts';
 import type { Execution } from '../engine/operation.ts';
 import type { ProfileName } from '../engine/profiles.ts';
+import { NOT_RETAINED } from '../engine/record.ts';
 import type { Captured, HttpAnswer } from './answer.ts';
 import type { HttpEventName } from './events.ts';
+import { httpDate } from './http-date.ts';
 import { decodeAnswer } from './kept-answer.ts';
 import { problemAnswer, REFUSAL_PROBLEMS } from './problem.ts';
 
@@ -52,8 +54,11 @@ function replayAnswer(profile: ProfileName, asked: Asked, replayed: Replayed): H
     const answer = problemAnswer('operation-failed', profile, { detail, key });
     return { ...answer, headers: mark(profile, answer.headers.slice(0, 2), asked, replayed) };
   }
-  if (outcome.contentType === '') return resolvedAnswer(profile, key, replayed);
-  const detail = 'the request was executed once, but its response was too large or a stream';
+  if (kept === null && outcome.contentType !== NOT_RETAINED) {
+    return resolvedAnswer(profile, key, replayed);
+  }
+  const why = kept?.why === 'stream' ? 'a stream' : 'too large to keep';
+  const detail = `the request was executed once, but its response was ${why}`;
   return problemAnswer('response-not-retained', profile, {
     detail,
     key,
@@ -61,7 +66,7 @@ function replayAnswer(profile: ProfileName, asked: Asked, replayed: Replayed): H
   });
 }
 
-/** A person, or a probe, has said what became of it; what it answered, nobody knows. */
+/** A person, or a probe, has said what became of it; what it answered over HTTP, nobody knows. */
 function resolvedAnswer(profile: ProfileName, key: string, { state }: Replayed): HttpAnswer {
   if (state === 'rejected') {
     const detail = 'it was looked into and did not happen; a new key may be used';
@@ -85,6 +90,8 @@ function mark(
     'true',
     'idempotency-replay-count',
     String(replayed.replayCount),
+    'idempotency-kept-until',
+    httpDate(replayed.keptUntil),
     'x-idempotency-key',
     asked.sent,
   );
@@ -95,6 +102,7 @@ function mark(
 
 const REFUSAL_EVENTS = {
   mismatch: 'idempotency_key_mismatch',
+  expired: 'idempotency_key_expired',
   in_progress: 'idempotency_concurrent_request',
   fence_lost: 'idempotency_concurrent_request',
   in_doubt: 'idempotency_in_doubt',

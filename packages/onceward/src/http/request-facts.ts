@@ -23,9 +23,16 @@ export interface KeyLines {
   readonly alias: string | undefined;
   /** One of the two came more than once. */
   readonly repeated: boolean;
+  /** When the client says that it first sent the request. */
+  readonly firstSent?: string | undefined;
 }
 
-const NO_KEY: KeyLines = { standard: undefined, alias: undefined, repeated: false };
+const NO_KEY: KeyLines = {
+  standard: undefined,
+  alias: undefined,
+  repeated: false,
+  firstSent: undefined,
+};
 
 /** The part of Node's `IncomingMessage` that is looked at here. */
 export interface NodeHeaders {
@@ -37,19 +44,33 @@ export interface NodeHeaders {
 export function nodeKeyLines(message: NodeHeaders): KeyLines {
   const standard = single(message.headers['idempotency-key']);
   const alias = single(message.headers['x-idempotency-key']);
-  if (standard === undefined && alias === undefined) return NO_KEY;
+  const firstSent = either(
+    single(message.headers['idempotency-first-sent']),
+    single(message.headers['repeatability-first-sent']),
+  );
+  if (standard === undefined && alias === undefined && firstSent === undefined) return NO_KEY;
   const repeated =
     (standard?.includes(',') === true && countLines(message, 'idempotency-key') > 1) ||
     (alias?.includes(',') === true && countLines(message, 'x-idempotency-key') > 1);
-  return { standard, alias, repeated };
+  return { standard, alias, repeated, firstSent };
 }
 
 /** Web headers have lost the lines already: a comma outside quotes is taken for the seam of two. */
 export function webKeyLines(headers: { get(name: string): string | null }): KeyLines {
   const standard = headers.get('idempotency-key') ?? undefined;
   const alias = headers.get('x-idempotency-key') ?? undefined;
-  if (standard === undefined && alias === undefined) return NO_KEY;
-  return { standard, alias, repeated: hasSeam(standard) || hasSeam(alias) };
+  const firstSent = either(
+    headers.get('idempotency-first-sent') ?? undefined,
+    headers.get('repeatability-first-sent') ?? undefined,
+  );
+  if (standard === undefined && alias === undefined && firstSent === undefined) return NO_KEY;
+  return { standard, alias, repeated: hasSeam(standard) || hasSeam(alias), firstSent };
+}
+
+/** The same header under two names. Two values that differ are read as one that makes no sense. */
+function either(one: string | undefined, other: string | undefined): string | undefined {
+  if (one === undefined || other === undefined || one === other) return one ?? other;
+  return `${one}, ${other}`;
 }
 
 function single(value: string | readonly string[] | undefined): string | undefined {

@@ -14,6 +14,7 @@ export class WebExchange implements Exchange {
   readonly #rules: Rules;
   readonly #handler: Handler;
   #own: Response | null = null;
+  #keptUntil: string | null = null;
   #sendEarly: (response: Response) => void = ignore;
   #protecting: Promise<unknown> = Promise.resolve();
 
@@ -27,16 +28,25 @@ export class WebExchange implements Exchange {
     return this.#signal?.aborted === true;
   }
 
+  kept(until: string): void {
+    this.#keptUntil = until;
+  }
+
   /** The response to send: as soon as a stream begins, else when everything is settled. */
   respond(protect: () => Promise<HttpAnswer | null>): Promise<Response> {
     return new Promise((resolve, reject) => {
       this.#sendEarly = resolve;
       const protecting = protect();
       this.#protecting = protecting.catch(ignore);
-      protecting.then((instead) => {
-        resolve(instead === null && this.#own !== null ? this.#own : toResponse(instead!));
-      }, reject);
+      protecting.then((instead) => resolve(this.#outgoing(instead)), reject);
     });
+  }
+
+  #outgoing(instead: HttpAnswer | null): Response {
+    const own = this.#own;
+    if (instead !== null || own === null) return toResponse(instead!);
+    if (this.#keptUntil !== null) own.headers.set('idempotency-kept-until', this.#keptUntil);
+    return own;
   }
 
   async run(context: IdempotencyContext | null): Promise<Captured> {
@@ -86,7 +96,7 @@ function rebuild(
 }
 
 /** The type of a body excludes views on shared memory, which none of these are. */
-function asBody(bytes: Uint8Array): BodyInit {
+function asBody(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return bytes as Uint8Array<ArrayBuffer>;
 }
 

@@ -1,15 +1,19 @@
+import type { EngineEvent, Observe } from '../engine/events.ts';
 import { TimerLines } from '../engine/timer-lines.ts';
 import { type DurationMs, MIB } from '../engine/units.ts';
 import type { Timer, World } from '../engine/world.ts';
 import { AnswerMemory } from './answer-memory.ts';
+import { submissionId } from './job-record.ts';
 import type { CancelResult, JobList, JobQuery, JobsPort, JobView } from './jobs-port.ts';
-import { type Answer, refused, type Submission } from './submission.ts';
+import { type Answer, type RefusedWhy, refused, type Submission } from './submission.ts';
 import { type JobWindows, jobWindows } from './windows.ts';
 
 export interface GateOptions {
   readonly manager: JobsPort;
   readonly world: World;
   readonly windows?: JobWindows;
+  /** Told of what the gate answers itself, as an engine tells of its arrivals. */
+  readonly observe?: Observe;
   /** Told what went wrong with a submission that was answered as unavailable. */
   readonly onFault?: (error: unknown) => void;
 }
@@ -33,9 +37,12 @@ export class Gate implements JobsPort {
   readonly #manager: JobsPort;
   readonly #world: World;
   readonly #windows: JobWindows;
+  readonly #observe: Observe;
   readonly #onFault: ((error: unknown) => void) | undefined;
   readonly #answered: AnswerMemory;
   readonly #pending = new Map<string, Pending>();
+  /** Jobs that were cancelled through this gate, and until when it could remember their submission. */
+  readonly #cancelled = new Map<string, DurationMs>();
   #pendingCharacters = 0;
   readonly #timers: TimerLines;
   readonly #startedAt: DurationMs;
@@ -46,6 +53,7 @@ export class Gate implements JobsPort {
     this.#manager = options.manager;
     this.#world = options.world;
     this.#windows = options.windows ?? jobWindows;
+    this.#observe = options.observe ?? (() => {});
     this.#onFault = options.onFault;
     this.#answered = new AnswerMemory(this.#windows.maxEntries);
     this.#timers = new TimerLines(options.world);
@@ -61,7 +69,7 @@ export class Gate implements JobsPort {
   submit(submission: Submission, waitMs = this.#windows.waitMs): Promise<Answer> {
     const name = `${submission.tenant}\0${submission.key}`;
     const known = this.#known(name, submission);
-    if (known !== null) return Promise.resolve(known);
+    if (known !== null) return Promise.resolve(this.#told(submission, known));
     const pending = this.#pending.get(name);
     return pending === undefined
       ? this.#sendOn(name, submission, waitMs)
@@ -76,8 +84,15 @@ export class Gate implements JobsPort {
     return this.#manager.list(query);
   }
 
-  cancel(tenant: string, jobId: string): Promise<CancelResult> {
-    return this.#manager.cancel(tenant, jobId);
+  async cancel(tenant: string, jobId: string): Promise<CancelResult> {
+    const result = await this.#manager.cancel(tenant, jobId);
+    if (result === 'cancelled' || result === 'stopping') {
+      // From here on only the manager can say what became of it.
+      this.#cancelled.set(jobId, this.#now() + this.#windows.committedMs);
+      const [oldest] = this.#cancelled.keys();
+      if (this.#cancelled.size > this.#windows.maxEntries) this.#cancelled.delete(oldest!);
+    }
+    return result;
   }
 
   close(): void {
@@ -90,6 +105,7 @@ export class Gate implements JobsPort {
     const known = this.#answered.get(name, now);
     if (known === undefined) return null;
     if (known.fingerprint !== submission.fingerprint) return refused('mismatch');
+    if (this.#cancelled.has(known.told)) return null;
     const keepMs = known.keepUntil - now;
     return known.state === 'committed'
       ? { status: 'committed', jobId: known.told, wasDuplicate: true, keepMs }
@@ -108,12 +124,14 @@ export class Gate implements JobsPort {
     for (;;) {
       const left = waitMs - (this.#world.elapsed() - arrivedAt);
       const answer = left > 0 ? await this.#waitFor(pending, left) : STILL_PENDING;
-      if (pending.fingerprint === submission.fingerprint) return asDuplicate(answer);
-      if (answer === STILL_PENDING) return answer;
+      const isSame = pending.fingerprint === submission.fingerprint && !isExpired(answer);
+      if (isSame || answer === STILL_PENDING) {
+        return this.#told(submission, asDuplicate(answer), this.#world.elapsed() - arrivedAt);
+      }
 
-      // Another job under the same key: which of the two is the right one, only the store can say.
+      // Another job under the same key, or one that came too late: which is the right one, only the store can say.
       const known = this.#known(name, submission);
-      if (known !== null) return known;
+      if (known !== null) return this.#told(submission, known, this.#world.elapsed() - arrivedAt);
       const next = this.#pending.get(name);
       if (next === undefined) return this.#sendOn(name, submission, waitMs);
       pending = next;
@@ -124,13 +142,16 @@ export class Gate implements JobsPort {
   #sendOn(name: string, submission: Submission, waitMs: DurationMs): Promise<Answer> {
     const { fingerprint, payload } = submission;
     if (this.#isFullFor(payload.length)) {
-      return Promise.resolve(refused('over_quota', { retryAfterMs: RETRY_MS }));
+      const full = refused('over_quota', { retryAfterMs: RETRY_MS });
+      return Promise.resolve(this.#told(submission, full));
     }
     this.#pendingCharacters += payload.length;
     const end = (answer: Answer): Answer => {
       this.#pending.delete(name);
       this.#pendingCharacters -= payload.length;
-      if (answer.status !== 'refused') this.#remember(name, fingerprint, answer);
+      if (answer.status === 'committed' || answer.status === 'rejected') {
+        this.#remember(name, fingerprint, answer);
+      }
       return answer;
     };
     // A port that cannot be reached: whether the job was created is for the retry to find out, under its key.
@@ -159,7 +180,7 @@ export class Gate implements JobsPort {
   #remember(
     name: string,
     fingerprint: string,
-    answer: Exclude<Answer, { status: 'refused' }>,
+    answer: Extract<Answer, { status: 'committed' | 'rejected' }>,
   ): void {
     const isCommitted = answer.status === 'committed';
     const window = isCommitted ? this.#windows.committedMs : this.#windows.rejectedMs;
@@ -171,6 +192,24 @@ export class Gate implements JobsPort {
       keepUntil: this.#now() + Math.min(window, answer.keepMs),
       used: false,
     });
+  }
+
+  /** What was sent on is told by whoever decides on it; this is about the rest. */
+  #told({ tenant, key }: Submission, answer: Answer, waitedMs: DurationMs | null = null): Answer {
+    const id = submissionId(tenant, key);
+    if (answer === STILL_PENDING) {
+      this.#observe({ type: 'in_progress', id, waitedMs: waitedMs ?? 0 });
+      return answer;
+    }
+    if (waitedMs !== null) this.#observe({ type: 'waited', id, waitedMs });
+    if (answer.status !== 'refused') {
+      const state = answer.status === 'rejected' ? 'rejected' : 'committed';
+      this.#observe({ type: 'replayed', id, near: true, state });
+      return answer;
+    }
+    const type = REFUSAL_EVENTS[answer.why];
+    if (type !== null) this.#observe({ type, id });
+    return answer;
   }
 
   #waitFor(pending: Pending, ms: DurationMs): Promise<Answer> {
@@ -192,7 +231,9 @@ export class Gate implements JobsPort {
   #scheduleCleanup(): void {
     if (this.#closed) return;
     this.#cleanup = this.#world.startTimer(this.#windows.cleanupMs, () => {
-      this.#answered.forgetExpired(this.#now());
+      const now = this.#now();
+      this.#answered.forgetExpired(now);
+      for (const [id, until] of this.#cancelled) if (until <= now) this.#cancelled.delete(id);
       this.#scheduleCleanup();
     });
   }
@@ -200,6 +241,20 @@ export class Gate implements JobsPort {
 
 const STILL_PENDING: Answer = refused('in_progress', { retryAfterMs: RETRY_MS });
 const UNREACHABLE: Answer = refused('unavailable', { retryAfterMs: RETRY_MS });
+
+/** `null`: an engine tells nothing of it either. */
+const REFUSAL_EVENTS = {
+  in_progress: null,
+  mismatch: 'mismatch',
+  in_doubt: 'refused_in_doubt',
+  expired: 'expired',
+  over_quota: 'over_quota',
+  unavailable: null,
+} as const satisfies Record<RefusedWhy, EngineEvent['type'] | null>;
+
+function isExpired(answer: Answer): boolean {
+  return answer.status === 'refused' && answer.why === 'expired';
+}
 
 function asDuplicate(answer: Answer): Answer {
   return answer.status === 'refused' ? answer : { ...answer, wasDuplicate: true };

@@ -4,7 +4,7 @@ export { type DataCentreView, GlobalView, type GlobalViewOptions } from './globa
 export { HomeRouter, type HomeRouterOptions } from './home-router.ts';
 export { checkHomeTable, type HomeTable, homeOf } from './home-table.ts';
 export { type HttpWorkerOptions, httpWorker } from './http-worker.ts';
-export { runId, submissionId } from './job-record.ts';
+export { isRun, runId, submissionId } from './job-record.ts';
 export {
   defineJob,
   type ForwardedJob,

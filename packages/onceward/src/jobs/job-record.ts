@@ -38,7 +38,12 @@ export function runId(tenant: string, jobId: string): OperationId {
 
 /** Whose job a record is; `null` when it is no job at all. */
 export function tenantOfRun(id: OperationId): string | null {
-  return id.scope.startsWith(RUN_SCOPE) ? id.scope.slice(RUN_SCOPE.length) : null;
+  return isRun(id) ? id.scope.slice(RUN_SCOPE.length) : null;
+}
+
+/** Whether a record is that of a run. What happens to it is nobody's request. */
+export function isRun(id: OperationId): boolean {
+  return id.scope.startsWith(RUN_SCOPE);
 }
 
 /** What is kept of a job until it is over. */

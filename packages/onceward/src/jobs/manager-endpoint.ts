@@ -93,9 +93,9 @@ function readBatch(body: string): SubmissionBatch {
     );
   }
   for (const [submission] of submissions as SubmissionBatch['submissions']) {
-    const { tenant, key, type, payload, fingerprint } = submission;
+    const { tenant, key, type, payload, fingerprint, firstSentAt = 0 } = submission;
     const isText = [tenant, key, type, payload, fingerprint].every(isString);
-    if (!isText || !(isPlainKey(key) || parseJobKey(key).ok)) {
+    if (!isText || !Number.isFinite(firstSentAt) || !(isPlainKey(key) || parseJobKey(key).ok)) {
       throw new OncewardError('ONCE_INVALID_INPUT', 'a submission of the batch is malformed');
     }
   }

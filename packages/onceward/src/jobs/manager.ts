@@ -123,7 +123,9 @@ export class JobManager implements JobsPort {
     if (type !== undefined && 'queue' in type && isTransactional(type.queue)) {
       return this.#submitWithin(submission, type, type.queue, waitMs);
     }
-    return type !== undefined && this.#writesTogether
+    // What was first sent long ago is looked up before anything is written.
+    const isNew = submission.firstSentAt === undefined;
+    return type !== undefined && this.#writesTogether && isNew
       ? this.#submitAtOnce(submission, type, waitMs)
       : this.#submitByStep(submission, type, waitMs);
   }
@@ -142,7 +144,7 @@ export class JobManager implements JobsPort {
         return { status: 'reserved', jobId, fence: result.fence, leaseUntil: result.leaseUntil };
       }
       case 'replay':
-        return this.#settledAnswer(result.state, result.outcome, result.settledAt, true);
+        return this.#again(submission.tenant, result);
       default:
         return refused(result.decision);
     }
@@ -200,7 +202,9 @@ export class JobManager implements JobsPort {
   }
 
   #operation(submission: Submission, waitMs: DurationMs): Operation {
+    const { firstSentAt } = submission;
     return {
+      ...(firstSentAt === undefined ? {} : { firstSentAt }),
       id: submissionId(submission.tenant, submission.key),
       fingerprint: submission.fingerprint,
       // The job is placed under an id that every attempt shares, so that repeating it changes nothing.
@@ -243,7 +247,7 @@ export class JobManager implements JobsPort {
     const execution = await this.#engine.execute(this.#operation(submission, waitMs), (attempt) =>
       this.#takeIn(submission, type, attempt),
     );
-    return this.#answer(execution);
+    return this.#answer(submission.tenant, execution);
   }
 
   #work(id: OperationId, { type: name, payload }: Submission, type: JobType): Work {
@@ -314,10 +318,10 @@ export class JobManager implements JobsPort {
         return { as: 'committed', outcome: idOutcome(jobId) };
       },
     );
-    return this.#answer(execution);
+    return this.#answer(submission.tenant, execution);
   }
 
-  #answer(execution: Execution): Answer {
+  #answer(tenant: string, execution: Execution): Answer | Promise<Answer> {
     switch (execution.kind) {
       case 'executed': {
         const { settlement } = execution;
@@ -325,12 +329,13 @@ export class JobManager implements JobsPort {
         return this.#settledAnswer(settlement.as, settlement.outcome, this.#world.now(), false);
       }
       case 'replayed':
-        return this.#settledAnswer(execution.state, execution.outcome, execution.settledAt, true);
+        return this.#again(tenant, execution);
       case 'refused': {
         const { reason, retryAfterMs = 1_000 } = execution;
         switch (reason) {
           case 'mismatch':
           case 'in_doubt':
+          case 'expired':
             return refused(reason);
           case 'in_progress':
           case 'over_quota':
@@ -342,12 +347,25 @@ export class JobManager implements JobsPort {
     }
   }
 
+  /** A duplicate of a job that was cancelled is told so: it will not run. */
+  async #again(
+    tenant: string,
+    { state, outcome, settledAt }: Pick<Replayed, 'state' | 'outcome' | 'settledAt'>,
+  ): Promise<Exclude<Answer, { status: 'refused' }>> {
+    const answer = this.#settledAnswer(state, outcome, settledAt, true);
+    if (answer.status !== 'committed') return answer;
+    // Where the job cannot be looked at, it was taken in all the same.
+    const job = await this.find(tenant, answer.jobId).catch(() => null);
+    if (job?.state !== 'cancelled') return answer;
+    return { ...answer, status: 'cancelled', happened: job.attempts === 0 ? 'no' : 'unknown' };
+  }
+
   #settledAnswer(
     state: SettledState,
     outcome: Outcome,
     settledAt: number,
     wasDuplicate: boolean,
-  ): Exclude<Answer, { status: 'refused' }> {
+  ): Extract<Answer, { status: 'committed' | 'rejected' }> {
     const window = state === 'committed' ? this.windows.committedMs : this.windows.rejectedMs;
     const keepMs = Math.max(0, settledAt + window - this.#world.now());
     const told = fromJsonBytes(outcome.bytes) as { job_id?: string; reason?: string };
@@ -366,7 +384,7 @@ export class JobManager implements JobsPort {
   }
 
   #view(view: Parameters<typeof viewJob>[0]): JobView | null {
-    return viewJob(view, this.#world.now(), this.#engine.store.traits.firstRevisionOfLife);
+    return viewJob(view, this.#engine.now(), this.#engine.store.traits.firstRevisionOfLife);
   }
 
   /** A job that was handed over is what its queue says it is. */
@@ -384,6 +402,8 @@ export class JobManager implements JobsPort {
     return (await type.queue.cancel(job.jobId)) ? 'cancelled' : 'running_elsewhere';
   }
 }
+
+type Replayed = Extract<Execution, { kind: 'replayed' }>;
 
 export type Reservation =
   | {

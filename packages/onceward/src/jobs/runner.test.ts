@@ -56,6 +56,27 @@ describe('a runner', () => {
     expect(await taking.find('shop', jobId)).toMatchObject({ state: 'succeeded', attempts: 1 });
   });
 
+  it('[J6] goes on looking for jobs after a scan that the store never answered', async () => {
+    const world = manualWorld();
+    const store = sharedStore(memoryStore());
+    let isSilent = true;
+    const troubled: RecordStore = {
+      ...store,
+      async *scan(query) {
+        if (isSilent) await forever();
+        yield* store.scan(query);
+      },
+    };
+    const type = jobType(async () => 'done');
+    const { manager: taking } = startManager(world, store, type, { run: false });
+    startManager(world, troubled, type);
+    const jobId = await idOf(taking, 1);
+    await world.advance(5_000);
+    isSilent = false;
+    await world.advance(60_000);
+    expect(await taking.find('shop', jobId)).toMatchObject({ state: 'succeeded' });
+  });
+
   it('[J3] runs more jobs than it holds in memory', async () => {
     const world = manualWorld();
     let runs = 0;

@@ -308,7 +308,7 @@ export class Runner {
     const isThorough = now - this.#lookedAt >= LOOK_AT_LEAST_EVERY_MS;
     if (!isWanted && this.#ready.size > 0 && !isThorough) return;
     if (isThorough) this.#lookedAt = now;
-    const { engine, world, types, onFault } = this.#options;
+    const { engine, types, onFault } = this.#options;
     const bornAt = engine.store.traits.firstRevisionOfLife;
     let unfit = 0;
     try {
@@ -317,7 +317,7 @@ export class Runner {
         if (this.#closed || (unfit >= HELD_AT_MOST && !isThorough)) return;
         if (record === null || tenantOfRun(id) === null || this.#held.has(id.key)) continue;
         const orphaned = bornAt !== null && revision < bornAt;
-        if (!isUp(record, orphaned, world.now())) continue;
+        if (!isUp(record, orphaned, engine.now())) continue;
         const type = types.get(storedJobOf(record.steps)?.type ?? '');
         if (type === undefined) continue;
         this.offer(id, type, null);

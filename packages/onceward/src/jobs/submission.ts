@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { OncewardError } from '../engine/errors.ts';
 import { checkText } from '../engine/input.ts';
-import type { DurationMs } from '../engine/units.ts';
+import type { DurationMs, EpochMs } from '../engine/units.ts';
 import { formatJobKey, parseJobKey } from '../keys/job-key.ts';
 
 /** A job as its client asked for it. Made by `submissionOf`, which has checked it. */
@@ -14,6 +14,8 @@ export interface Submission {
   /** The payload as JSON text: written once, hashed, stored and sent as it is. */
   readonly payload: string;
   readonly fingerprint: string;
+  /** When its client first sent it, if it says so. A key that may have been forgotten since then makes no new job. */
+  readonly firstSentAt?: EpochMs;
 }
 
 /** What a gate or a manager answers. Being refused is a result: nothing was run, and `why` says what to do. */
@@ -28,6 +30,15 @@ export type Answer =
   | {
       readonly status: 'rejected';
       readonly reason: string;
+      readonly wasDuplicate: boolean;
+      readonly keepMs: DurationMs;
+    }
+  | {
+      /** The key was taken in, and its job was cancelled since. It will not run under this key. */
+      readonly status: 'cancelled';
+      readonly jobId: string;
+      /** `no`: it never began. */
+      readonly happened: 'no' | 'unknown';
       readonly wasDuplicate: boolean;
       readonly keepMs: DurationMs;
     }
@@ -48,6 +59,8 @@ export type RefusedWhy =
   | 'mismatch'
   /** Whether the job was created is not known; an operator must say. */
   | 'in_doubt'
+  /** The key is absent, and was first sent so long ago that it may have been forgotten. */
+  | 'expired'
   /** The gate is full. */
   | 'over_quota'
   /** The store, the managers or the home of the key cannot be reached. */
@@ -61,16 +74,18 @@ export interface SubmissionParts {
   readonly key: string;
   readonly type: string;
   readonly payload: unknown;
+  readonly firstSentAt?: EpochMs | undefined;
 }
 
 /** Checks what came in and condenses it. Bad input throws `ONCE_INVALID_INPUT`; nothing was stored by then. */
 export function submissionOf(parts: SubmissionParts): Submission {
-  const { tenant, type } = parts;
+  const { tenant, type, firstSentAt } = parts;
   checkText('tenant', tenant, LONGEST_TENANT);
   checkText('type', type, LONGEST_TYPE);
   const key = isPlainKey(parts.key) ? parts.key : spelledOneWay(parts.key);
   const payload = payloadText(parts.payload);
-  return { tenant, key, type, payload, fingerprint: fingerprintOf(type, payload) };
+  const submission = { tenant, key, type, payload, fingerprint: fingerprintOf(type, payload) };
+  return firstSentAt === undefined ? submission : { ...submission, firstSentAt };
 }
 
 const PLAIN_KEY = /^[\x21-\x7e]{1,200}:(?:0|[1-9][0-9]{0,18}):[0-9a-f]{16}$/;

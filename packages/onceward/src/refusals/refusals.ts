@@ -20,6 +20,8 @@ export const REFUSALS = {
   'key-missing': refusal(400, 'IDEMPOTENCY_KEY_REQUIRED', 'new_key', 'no'),
   'key-invalid': refusal(400, 'IDEMPOTENCY_KEY_INVALID', 'new_key', 'no'),
   'key-conflict': refusal(400, 'IDEMPOTENCY_KEY_CONFLICT', 'new_key', 'no'),
+  // The request may well be a repeat, of which this server has looked up nothing.
+  'first-sent-invalid': refusal(400, 'FIRST_SENT_INVALID', 'never', 'unknown'),
   'body-not-canonical': refusal(400, 'BODY_NOT_CANONICAL', 'new_key', 'no'),
   'body-too-large': refusal(413, 'BODY_TOO_LARGE', 'new_key', 'no'),
   'payload-mismatch': refusal(422, 'IDEMPOTENCY_KEY_REUSED', 'new_key', 'no'),

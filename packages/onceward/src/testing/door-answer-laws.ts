@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
+import { memoryStore } from '../stores/memory/index.ts';
 import { bytesAnswer, type DoorLaw } from './door-bench.ts';
 import type { DoorReply } from './door-client.ts';
 
@@ -52,6 +53,20 @@ export const DOOR_ANSWER_LAWS: readonly DoorLaw[] = [
       }
       const refused = await door.send({ key: 'one', body: '{}' });
       expect(refused.headers['idempotency-replayed']).toBe('false');
+    },
+  },
+  {
+    title: '[H4] each process counts its own replays, from 1',
+    async check(bench) {
+      const store = memoryStore();
+      const doors = [await bench.open({ store }), await bench.open({ store, apart: true })];
+      await doors[0]!.send({ key: 'one' });
+      for (const door of doors) {
+        for (const count of ['1', '2']) {
+          const { headers } = await door.send({ key: 'one' });
+          expect(headers['idempotency-replay-count']).toBe(count);
+        }
+      }
     },
   },
   {

@@ -5,6 +5,7 @@ import { DoorBench, type DoorLaw } from './door-bench.ts';
 import { DOOR_FAILURE_LAWS } from './door-failure-laws.ts';
 import { DOOR_KEY_LAWS } from './door-key-laws.ts';
 import { DOOR_MODE_LAWS } from './door-mode-laws.ts';
+import { DOOR_RETENTION_LAWS } from './door-retention-laws.ts';
 import { DOOR_STREAM_LAWS } from './door-stream-laws.ts';
 import { DOOR_TRAFFIC_LAWS } from './door-traffic-laws.ts';
 
@@ -28,6 +29,7 @@ export interface DoorSuiteOptions {
 const LAWS: readonly DoorLaw[] = [
   ...DOOR_KEY_LAWS,
   ...DOOR_ANSWER_LAWS,
+  ...DOOR_RETENTION_LAWS,
   ...DOOR_STREAM_LAWS,
   ...DOOR_TRAFFIC_LAWS,
   ...DOOR_FAILURE_LAWS,

@@ -20,7 +20,7 @@ export function toWebResponse(answer: DoorAnswer): Response {
       return new Response(null, { status: answer.status, headers: answer.headers });
     case 'readable':
       // Node's own adapter, `Readable.toWeb`, throws where nobody can catch it when a caller leaves in the middle.
-      return new Response(ReadableStream.from(answer.readable) as BodyInit, {
+      return new Response(ReadableStream.from(answer.readable) as ReadableStream, {
         headers: answer.headers,
       });
     case 'throw':

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { OperationId, Revision } from '../engine/record.ts';
 import type { ScanQuery } from '../engine/record-store.ts';
@@ -51,6 +52,10 @@ export const STORE_LAWS = {
     title:
       '[E11] scanDue comes by every claim that is due, a few at each call, and by nothing else',
     check: scanDue,
+  },
+  clock: {
+    title: '[E11] the clock of a store, where it has one, tells milliseconds and goes on',
+    check: clock,
   },
   'insert-all': {
     title: '[E1] insertAll stores all records or none, and of many with one id in common one wins',
@@ -313,6 +318,20 @@ async function scanDue({ store }: OpenedStore): Promise<void> {
   }
   expect([...found].sort()).toEqual(due);
   expect(await collectFrom(store.scanDue(NOW, 100))).toEqual([]);
+}
+
+async function clock({ store }: OpenedStore): Promise<void> {
+  if (!store.clock) throw new DoesNotConcern('the store goes by the clock of its machine');
+  const began = Date.now();
+  const first = await store.clock();
+  await sleep(1_100);
+  const second = await store.clock();
+  const tookMs = Date.now() - began;
+  if (first === null || second === null) throw new Error('the clock cannot be read');
+  // One that is given in seconds is read to the second.
+  expect(second - first).toBeGreaterThanOrEqual(100);
+  expect(second - first).toBeLessThanOrEqual(tookMs + 1_000);
+  expect(Math.abs(first)).toBeGreaterThan(1e12);
 }
 
 async function insertAll({ store, reopen }: OpenedStore): Promise<void> {

@@ -118,6 +118,14 @@ const FAULTY: Readonly<Record<string, { readonly law: StoreLaw; readonly change:
       scanDue: (dueBefore) => inner.scan({ states: ['pending'], dueBefore, limit: 100 }),
     }),
   },
+  'tells the time in seconds': {
+    law: 'clock',
+    change: () => ({ clock: async () => Math.floor(Date.now() / 1_000) }),
+  },
+  'has a clock that stands still': {
+    law: 'clock',
+    change: () => ({ clock: async () => 1_800_000_000_000 }),
+  },
   'scans without a filter': {
     law: 'scan-filters',
     change: (inner) => ({ scan: ({ limit }) => inner.scan({ limit }) }),

@@ -58,4 +58,10 @@ it('[E7] an effect of kind transaction commits with its record, or not at all', 
   expect((await client.send({ key: 'b' })).status).toBe(201);
   expect((await client.send({ key: 'b' })).headers['idempotency-replayed']).toBe('true');
   expect(count()).toEqual({ n: 1 });
+  const headers = { 'idempotency-first-sent': new Date(0).toUTCString() };
+  expect((await client.send({ key: 'c', headers })).status).toBe(412);
+  expect((await client.send({ key: 'b', headers })).headers['idempotency-kept-until']).toMatch(
+    /GMT$/,
+  );
+  expect(count()).toEqual({ n: 1 });
 });

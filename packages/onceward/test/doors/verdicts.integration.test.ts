@@ -22,12 +22,17 @@ async function serve(app: express.Express): Promise<DoorClient> {
   return client;
 }
 
+/** What an operator found at the bank: no answer of ours. */
+const RECEIPT = { contentType: 'application/json', bytes: Buffer.from('{"receipt":7}') };
+
 it.each([
-  ['committed', 'response-not-retained', 'yes'],
-  ['rejected', 'operation-rejected', 'no'],
+  ['committed', 'response-not-retained', 'yes', {}],
+  ['rejected', 'operation-rejected', 'no', {}],
+  ['committed', 'response-not-retained', 'yes', { outcome: RECEIPT }],
+  ['rejected', 'operation-rejected', 'no', { outcome: RECEIPT }],
 ] as const)(
-  '[E6] [E16] a doubt that was resolved as %s is told so to its retry',
-  async (as, type, happened) => {
+  '[E6] [E16] a doubt that was resolved as %s is told so to its retry, as %s and %s, with %j',
+  async (as, type, happened, more) => {
     const engine = createOnceward({ store: memoryStore(), sweep: false });
     closing.push(() => engine.close());
     const app = express();
@@ -40,11 +45,12 @@ it.each([
     const client = await serve(app);
     await client.send({ key: 'one' });
     for await (const { id } of engine.list({ states: ['in_doubt'], limit: 1 })) {
-      await engine.resolve(id, { as, by: 'ops', reason: 'looked', keepMs: 60_000 });
+      await engine.resolve(id, { as, by: 'ops', reason: 'looked', keepMs: 60_000, ...more });
     }
     const retry = await client.send({ key: 'one' });
     expect(retry.status).toBe(409);
     expect(retry.json()).toMatchObject({ type: expect.stringContaining(type), happened });
+    expect(retry.json().detail).toMatch(/^it was looked into and did (not )?happen/);
   },
 );
 

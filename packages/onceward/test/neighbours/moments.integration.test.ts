@@ -1,5 +1,8 @@
+import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, request as httpRequest, type RequestListener } from 'node:http';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import express, { type RequestHandler } from 'express';
 import session, { MemoryStore } from 'express-session';
 import Koa from 'koa';
@@ -8,6 +11,7 @@ import { idempotency } from '../../src/doors/express.ts';
 import { idempotency as koaDoor } from '../../src/doors/koa.ts';
 import { withIdempotency } from '../../src/doors/node.ts';
 import { memoryStore } from '../../src/stores/memory/index.ts';
+import { openWalStore } from '../../src/stores/wal/index.ts';
 import { DoorClient } from '../../src/testing/door-client.ts';
 import { listenOn } from '../../src/testing/door-listening.ts';
 import { OWN_WRAPS, PACKAGES } from './express-neighbours.ts';
@@ -90,6 +94,26 @@ it('[H14] a door on the application and on the route as well runs a request once
     const reply = await client.send({ key: 'one' });
     expect([reply.json(), reply.headers['idempotency-replayed']]).toEqual([{ runs: 1 }, replayed]);
   }
+});
+
+it('[H14] a handler that throws after its answer costs the connection, and a retry gets the answer', async () => {
+  let runs = 0;
+  const answerAndThrow: RequestHandler = (_request, response) => {
+    response.status(201).json({ runs: ++runs });
+    throw new Error('after the answer');
+  };
+  const directory = await mkdtemp(join(tmpdir(), 'onceward-moments-'));
+  const store = await openWalStore({ directory });
+  closing.push(
+    () => store.close(),
+    () => rm(directory, { recursive: true }),
+  );
+  const door = idempotency({ ...options(), store });
+  const { client } = await listen(appOf(door, answerAndThrow));
+  await expect(client.send({ key: 'one' })).rejects.toThrow();
+  const retry = await client.send({ key: 'one' });
+  expect([retry.status, retry.json()]).toEqual([201, { runs: 1 }]);
+  expect(retry.headers['idempotency-replayed']).toBe('true');
 });
 
 it('[H14] a second Koa door behind the first does not wait for it', async () => {

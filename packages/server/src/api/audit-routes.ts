@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Program } from '../compose.ts';
-import { ROLES } from '../credentials/credential.ts';
+import { ACTOR, ROLES } from '../credentials/credential.ts';
 import { principalOf, requireRole } from './credential-check.ts';
 import { problem } from './fields.ts';
 import { Problem } from './problem.ts';
@@ -25,11 +25,17 @@ const createBody = z.strictObject({
   tenant: tenant
     .optional()
     .describe('Whose operations a client may touch. Unset: a tenant of its own.'),
+  actor: z
+    .string()
+    .regex(ACTOR, 'must be user:{id} or system:{name}, printable and without spaces')
+    .optional()
+    .describe('Whom it stands for in the ledger. Unset: itself, as client:{api_key}.'),
 });
 const shownCredential = z.object({
   api_key: z.string(),
   role: z.enum(ROLES),
   tenant: z.string().nullable(),
+  actor: z.string().optional(),
   created_at: z.string(),
 });
 
@@ -87,7 +93,7 @@ export function auditRoutes(api: Api, program: Program): void {
       },
     },
     async (request, reply) => {
-      const { role, tenant } = request.body;
+      const { role, tenant, actor } = request.body;
       if (tenant !== undefined && role !== 'client') {
         throw new Problem('invalid-request', 'tenant: only a client belongs to a tenant');
       }
@@ -97,9 +103,17 @@ export function auditRoutes(api: Api, program: Program): void {
         throw new Problem('limit-reached', detail);
       }
       const by = principalOf(request).apiKey;
-      const made = await credentials.create(role, tenant ?? null);
+      const made = await credentials.create(role, tenant ?? null, actor);
       const api_key = made.apiKey;
-      await audit.append({ at: Date.now(), action: 'create_credential', api_key, role, by });
+      const named = actor === undefined ? {} : { actor };
+      await audit.append({
+        at: Date.now(),
+        action: 'create_credential',
+        api_key,
+        role,
+        ...named,
+        by,
+      });
       return reply.code(201).send({ api_key, api_secret: made.apiSecret });
     },
   );

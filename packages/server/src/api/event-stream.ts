@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify';
-import type { EngineEvent } from 'onceward';
+import type { EngineEvent, OperationId } from 'onceward';
+import { isRun } from 'onceward/jobs';
 import { maskKey } from 'onceward/keys';
 import type { Program } from '../compose.ts';
 import { requireRole } from './credential-check.ts';
@@ -91,10 +92,14 @@ function describe(event: EngineEvent): string {
   return `event: ${type}\ndata: ${JSON.stringify({ at: Date.now(), type, ...facts(rest) })}\n\n`;
 }
 
+function named({ scope, key }: OperationId): Record<string, unknown> {
+  return { scope, key, key_hint: maskKey(key) };
+}
+
 function facts(rest: Record<string, unknown>): Record<string, unknown> {
-  const { id, error, ...plain } = rest as { id?: { scope: string; key: string }; error?: unknown };
+  const { id, error, ...plain } = rest as { id?: OperationId; error?: unknown };
   return {
-    ...(id === undefined ? {} : { scope: id.scope, key: id.key, key_hint: maskKey(id.key) }),
+    ...(id === undefined ? {} : { ...named(id), of: isRun(id) ? 'run' : 'request' }),
     ...(error === undefined ? {} : { error: error instanceof Error ? error.message : 'unknown' }),
     ...plain,
   };

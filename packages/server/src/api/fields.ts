@@ -49,8 +49,14 @@ export const problem = z
     title: z.string(),
     status: z.int(),
     detail: z.string(),
-    retry: z.enum(['same_key', 'new_key', 'never']).optional(),
-    happened: z.enum(['no', 'yes', 'unknown']).optional(),
+    retry: z
+      .enum(['same_key', 'new_key', 'never'])
+      .describe(
+        'What to send next: this again under the same key, under a new one, or not at all.',
+      ),
+    happened: z
+      .enum(['no', 'yes', 'unknown'])
+      .describe('What became of the effect. Only after `no` may a new key be used.'),
     errors: z.array(z.object({ field: z.string(), message: z.string() })).optional(),
   })
   .describe('RFC 9457 problem details.');

@@ -37,10 +37,17 @@ const reserveBody = z.strictObject({
     .enum(['in_doubt', 'take_over'])
     .default('in_doubt')
     .describe('What the claim becomes when its bearer is lost: asked about, or run again.'),
+  first_sent_at: z
+    .int()
+    .min(0)
+    .optional()
+    .describe(
+      'When the operation was first asked for, in milliseconds since 1970. A key that is absent, and older than answers are kept, is `expired` and not claimed.',
+    ),
 });
 
 const reserveAnswer = z.object({
-  decision: z.enum(['claimed', 'replay', 'in_progress', 'mismatch', 'in_doubt']),
+  decision: z.enum(['claimed', 'replay', 'in_progress', 'mismatch', 'in_doubt', 'expired']),
   fence: z.int().nullable(),
   attempt: z.int().nullable(),
   lease_until: z.int().nullable(),
@@ -103,8 +110,10 @@ export function operationsRoutes(api: Api, program: Program): void {
           fingerprint: body.fingerprint,
           effect: { kind: 'external', onLapse: on_lapse },
           policy: { ...base, leaseMs: lease_ms, waitMs: wait_ms },
+          ...(body.first_sent_at === undefined ? {} : { firstSentAt: body.first_sent_at }),
         });
-      const isOpen = ({ decision }: ReserveResult) => decision !== 'replay';
+      const isOpen = ({ decision }: ReserveResult) =>
+        decision !== 'replay' && decision !== 'expired';
       return answerReserve(await quota.during(id, reserve, isOpen));
     },
   );

@@ -1,39 +1,99 @@
-import { type ErrorCode, OncewardError } from 'onceward';
-import { PROBLEM_TYPE_PREFIX } from 'onceward/http';
+import { type ErrorCode, OncewardError, StoreError } from 'onceward';
+import { PROBLEM_TYPE_PREFIX, type ProblemName, REFUSALS, type RefusalKind } from 'onceward/http';
+import { maskKey } from 'onceward/keys';
 
-/** What the server itself refuses with, beside the problems of the doors. Names are stable. */
+/**
+ * What the server itself refuses with, beside the problems of the doors. Words that doors have too are read from their
+ * table. Names are stable.
+ */
 const KINDS = {
-  'invalid-request': { status: 400, title: 'The request is not valid' },
-  unauthorized: { status: 401, title: 'A credential is required' },
-  forbidden: { status: 403, title: 'The credential does not allow this' },
-  'not-found': { status: 404, title: 'There is nothing here' },
-  'request-timeout': { status: 408, title: 'The request did not arrive in time' },
-  'fence-lost': { status: 409, title: 'Another attempt has taken over' },
-  'outcome-unknown': { status: 409, title: 'Whether the operation happened is not known' },
-  'wrong-state': { status: 409, title: 'The record is not in the state this needs' },
-  'limit-reached': { status: 409, title: 'No more of these are kept' },
-  changed: { status: 409, title: 'The record changed in the meantime' },
-  'body-too-large': { status: 413, title: 'The body is too large' },
-  'uri-too-long': { status: 414, title: 'The address is too long' },
-  'unsupported-media-type': { status: 415, title: 'The body is not of a kind that is read here' },
-  'expectation-failed': { status: 417, title: 'The expectation cannot be met' },
-  'misdirected-request': { status: 421, title: 'The request is meant for another host' },
-  unprocessable: { status: 422, title: 'The record cannot be changed in this way' },
-  busy: { status: 429, title: 'Too much is being asked at once' },
-  'over-quota': { status: 429, title: 'Too many operations are open' },
-  'headers-too-large': { status: 431, title: 'The headers are too large' },
-  'internal-error': { status: 500, title: 'Something went wrong here' },
-  'store-unavailable': { status: 503, title: 'The store did not answer' },
-  closing: { status: 503, title: 'The server is closing' },
-} as const;
+  'invalid-request': own(400, 'INVALID_FIELD', 'never', 'no', 'The request is not valid'),
+  unauthorized: shared('unauthorized', 'A credential is required'),
+  forbidden: shared('forbidden', 'The credential does not allow this'),
+  'not-found': own(404, 'NOT_FOUND', 'never', 'no', 'There is nothing here'),
+  'request-timeout': own(
+    408,
+    'REQUEST_TIMEOUT',
+    'same_key',
+    'no',
+    'The request did not arrive in time',
+  ),
+  // The writer is late, and what the attempt that has taken over does is not known here.
+  'fence-lost': own(409, 'FENCE_LOST', 'same_key', 'unknown', 'Another attempt has taken over'),
+  'outcome-unknown': shared('outcome-unknown', 'Whether the operation happened is not known'),
+  'wrong-state': own(
+    409,
+    'WRONG_STATE',
+    'never',
+    'no',
+    'The record is not in the state this needs',
+  ),
+  'limit-reached': own(409, 'LIMIT_REACHED', 'never', 'no', 'No more of these are kept'),
+  changed: own(409, 'CHANGED', 'same_key', 'no', 'The record changed in the meantime'),
+  'body-too-large': shared('body-too-large', 'The body is too large'),
+  'uri-too-long': own(414, 'URI_TOO_LONG', 'never', 'no', 'The address is too long'),
+  'unsupported-media-type': own(
+    415,
+    'UNSUPPORTED_MEDIA_TYPE',
+    'never',
+    'no',
+    'The body is not of a kind that is read here',
+  ),
+  'expectation-failed': own(
+    417,
+    'EXPECTATION_FAILED',
+    'never',
+    'no',
+    'The expectation cannot be met',
+  ),
+  'misdirected-request': own(
+    421,
+    'MISDIRECTED_REQUEST',
+    'never',
+    'no',
+    'The request is meant for another host',
+  ),
+  unprocessable: own(
+    422,
+    'UNPROCESSABLE',
+    'never',
+    'no',
+    'The record cannot be changed in this way',
+  ),
+  busy: own(429, 'BUSY', 'same_key', 'no', 'Too much is being asked at once'),
+  'over-quota': shared('over-quota', 'Too many operations are open'),
+  'headers-too-large': own(431, 'HEADERS_TOO_LARGE', 'never', 'no', 'The headers are too large'),
+  'internal-error': own(500, 'INTERNAL_ERROR', 'same_key', 'unknown', 'Something went wrong here'),
+  'store-unavailable': shared('store-unavailable', 'The store did not answer'),
+  closing: own(503, 'CLOSING', 'same_key', 'no', 'The server is closing'),
+} as const satisfies Record<string, Kind>;
+
+type Kind = RefusalKind & { readonly title: string };
+
+function own(
+  status: number,
+  code: string,
+  retry: RefusalKind['retry'],
+  happened: RefusalKind['happened'],
+  title: string,
+): Kind {
+  return { status, code, retry, happened, title };
+}
+
+function shared(name: ProblemName, title: string): Kind {
+  return { ...REFUSALS[name], title };
+}
 
 export type ProblemKind = keyof typeof KINDS;
+export const PROBLEM_KINDS = Object.keys(KINDS) as ProblemKind[];
 
 export interface ProblemBody {
   readonly type: string;
   readonly title: string;
   readonly status: number;
   readonly detail: string;
+  readonly retry: RefusalKind['retry'];
+  readonly happened: RefusalKind['happened'];
   /** Where a field is wrong: which, and why. */
   readonly errors?: readonly FieldError[];
 }
@@ -46,8 +106,10 @@ export interface FieldError {
 interface More {
   readonly errors?: readonly FieldError[];
   readonly retryAfterSeconds?: number;
-  /** Further members of the problem. */
-  readonly members?: Readonly<Record<string, string>>;
+  /** Where it is known better than the kind tells. */
+  readonly happened?: RefusalKind['happened'];
+  /** Shown masked. */
+  readonly key?: string;
 }
 
 /** Thrown by a route; the server's error handler sends it. */
@@ -56,32 +118,47 @@ export class Problem extends Error {
   readonly kind: ProblemKind;
   readonly errors: readonly FieldError[];
   readonly retryAfterSeconds: number | undefined;
-  readonly #members: Readonly<Record<string, string>>;
+  readonly #happened: RefusalKind['happened'];
+  readonly #key: string | undefined;
 
   constructor(kind: ProblemKind, detail: string, more: More = {}) {
     super(detail);
     this.kind = kind;
     this.errors = more.errors ?? [];
     this.retryAfterSeconds = more.retryAfterSeconds;
-    this.#members = more.members ?? {};
+    this.#happened = more.happened ?? KINDS[kind].happened;
+    this.#key = more.key;
   }
 
   get status(): number {
     return KINDS[this.kind].status;
   }
 
+  /** For envelopes, whose codes are in capitals. */
+  toEnvelope(): Pick<RefusalKind, 'code' | 'retry' | 'happened'> & { readonly message: string } {
+    const { code, retry } = KINDS[this.kind];
+    return { code, message: this.message, retry, happened: this.#happened };
+  }
+
   /** The same kind for envelopes whose codes are in capitals. */
   get envelopeCode(): string {
-    if (this.kind === 'invalid-request') return 'INVALID_FIELD';
-    return this.kind.replaceAll('-', '_').toUpperCase();
+    return KINDS[this.kind].code;
   }
 
   toBody(): ProblemBody {
-    const { status, title } = KINDS[this.kind];
-    const detail = this.message;
+    const { status, title, retry } = KINDS[this.kind];
+    const hint = this.#key === undefined ? {} : { key_hint: maskKey(this.#key) };
     const errors = this.errors.length === 0 ? {} : { errors: this.errors };
-    const type = PROBLEM_TYPE_PREFIX + this.kind;
-    return { type, title, status, detail, ...this.#members, ...errors };
+    return {
+      type: PROBLEM_TYPE_PREFIX + this.kind,
+      title,
+      status,
+      detail: this.message,
+      ...hint,
+      retry,
+      happened: this.#happened,
+      ...errors,
+    };
   }
 }
 
@@ -102,7 +179,9 @@ export function problemOf(error: unknown): Problem | null {
   if (kind === undefined) return null;
   if (kind === 'store-unavailable') {
     // The store's own words name files and hosts, which are nobody's business but the operator's.
-    return new Problem(kind, 'the store did not answer; try again', { retryAfterSeconds: 1 });
+    const happened = error instanceof StoreError && error.applied === 'no' ? 'no' : 'unknown';
+    const more = { retryAfterSeconds: 1, happened } as const;
+    return new Problem(kind, 'the store did not answer; try again', more);
   }
   return new Problem(kind, error.message);
 }

@@ -51,8 +51,7 @@ export function refuseInBothForms(
 ) {
   const problem = toProblem(error);
   if (problem.status >= 500) request.log.error({ err: error }, 'failed');
-  const { envelopeCode: code, message } = problem;
-  return sendProblem(reply, problem, { error: { code, message } });
+  return sendProblem(reply, problem, { error: problem.toEnvelope() });
 }
 
 const FASTIFY_CODES: Record<string, readonly [ProblemKind, string]> = {

@@ -10,6 +10,7 @@ export type TrailLine =
       readonly action: 'create_credential' | 'revoke_credential';
       readonly api_key: string;
       readonly role: string;
+      readonly actor?: string;
       readonly by: string;
     };
 

@@ -40,12 +40,8 @@ async function run(options: Record<string, string | boolean | undefined>): Promi
   if ((await stat(directory).catch(() => null)) === null) {
     throw new CommandFailure('absent', `there is no ledger in ${settings.data}`);
   }
-  const { readSettings } = await import('@onceward/ledger');
-  const before = readSettings(directory);
-  if (before === null) {
-    throw new CommandFailure('absent', `the ledger in ${settings.data} has saved nothing yet`);
-  }
-  const now = options.apply === true ? await apply(directory, settings) : before;
+  const { before, now } =
+    options.apply === true ? await apply(directory, settings) : await show(directory);
   const rows = (Object.keys(KEPT) as (keyof typeof KEPT)[]).map((id) => ({
     name: SETTINGS[id].name,
     before: shown(id, before[KEPT[id]]),
@@ -63,16 +59,31 @@ async function run(options: Record<string, string | boolean | undefined>): Promi
   });
 }
 
-async function apply(directory: string, settings: Settings): Promise<MachineSettings> {
+interface Change {
+  readonly before: MachineSettings;
+  readonly now: MachineSettings;
+}
+
+async function show(directory: string): Promise<Change> {
+  const { readSettings } = await import('@onceward/ledger');
+  const held = readSettings(directory);
+  if (held !== null) return { before: held, now: held };
+  const message =
+    'the ledger has saved nothing yet, so only its log tells; --apply reads it, and so does a server';
+  throw new CommandFailure('absent', message);
+}
+
+async function apply(directory: string, settings: Settings): Promise<Change> {
   const { findDisagreements, openLedger } = await import('@onceward/ledger');
   const { givenMachineSettings } = await import('../ledger/ledger-settings.ts');
   const given = givenMachineSettings(settings);
   const ledger = await openLedger({ directory });
+  const before = ledger.settings;
   try {
-    if (findDisagreements(given, ledger.settings).length > 0) {
+    if (findDisagreements(given, before).length > 0) {
       await ledger.changeSettings(OPERATOR, given);
     }
-    return ledger.settings;
+    return { before, now: ledger.settings };
   } finally {
     await ledger.close();
   }

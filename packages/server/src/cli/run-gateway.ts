@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { buildApp } from '../api/app.ts';
+import { buildApp } from '../app.ts';
 import { compose } from '../compose.ts';
 import { Gateway } from '../gateway/gateway.ts';
 import { requireKeySets } from '../gateway/identity/key-set.ts';

@@ -1,5 +1,5 @@
 import type { AddressInfo } from 'node:net';
-import { buildApp } from '../api/app.ts';
+import { buildApp } from '../app.ts';
 import { compose, type Program } from '../compose.ts';
 import { type GrpcServer, listenGrpc } from '../ledger/grpc/serve-grpc.ts';
 import { programLog } from '../observability/program-log.ts';

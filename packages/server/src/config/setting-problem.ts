@@ -1,4 +1,4 @@
-import { nearest } from './nearest.ts';
+import { nearestName } from 'onceward';
 import type { Setting } from './setting.ts';
 
 export function describeBad(setting: Setting<unknown>, value: unknown): string {
@@ -14,6 +14,6 @@ const RENAMED: Readonly<Record<string, string>> = {
 export function hint(name: string, known: readonly string[]): string {
   const renamed = RENAMED[name];
   if (renamed !== undefined) return `; write ${renamed}`;
-  const close = nearest(name, known);
+  const close = nearestName(name, known);
   return close === null ? '' : `; did you mean ${close}?`;
 }

@@ -97,13 +97,14 @@ export class CredentialStore {
   }
 
   /** A client that is given no tenant gets one of its own: only then can it not meet another's operations. */
-  async create(role: Role, givenTenant: string | null): Promise<Secret> {
+  async create(role: Role, givenTenant: string | null, actor?: string): Promise<Secret> {
     const secret = mintSecret();
     const tenant = role === 'client' ? (givenTenant ?? secret.apiKey) : null;
     const hashed = hashSecret(secret.apiSecret);
     const api_key = secret.apiKey;
     const created_at = new Date().toISOString();
-    this.#kept.set(api_key, { api_key, role, tenant, ...hashed, created_at });
+    const named = actor === undefined ? {} : { actor };
+    this.#kept.set(api_key, { api_key, role, tenant, ...named, ...hashed, created_at });
     await this.#save();
     return secret;
   }
@@ -178,8 +179,8 @@ export class CredentialStore {
 
   /** The file gets the quick hash when it is written next; until then every start pays for the slow one again. */
   #prove(credential: StoredCredential, secret: string): Principal {
-    const { api_key: apiKey, role, tenant } = credential;
-    const principal = { apiKey, role, tenant };
+    const { api_key: apiKey, role, tenant, actor } = credential;
+    const principal = { apiKey, role, tenant, ...(actor === undefined ? {} : { actor }) };
     this.#proven.set(apiKey, { digest: this.#digest(secret), principal });
     if (credential.kind === undefined && MINTED_SECRET.test(secret)) {
       this.#kept.set(apiKey, { ...credential, ...hashSecret(secret) });

@@ -8,12 +8,17 @@ import { z } from 'zod';
 export const ROLES = ['admin', 'read_only', 'client'] as const;
 export type Role = (typeof ROLES)[number];
 
+/** Whom a credential stands for in the ledger, if not for itself: a person, or a program of the house. */
+export const ACTOR = /^(?:user|system):[\x21-\x7e]{1,190}$/;
+
 /** What is kept of a credential: enough to recognise the secret, not enough to know it. */
 export const storedCredential = z.strictObject({
   api_key: z.string().min(1).max(256),
   role: z.enum(ROLES),
   /** Whose operations it may touch; `null` for all. */
   tenant: z.string().min(1).max(64).nullable(),
+  /** Absent: the credential itself, as `client:{api_key}`. */
+  actor: z.string().regex(ACTOR).optional(),
   salt: z.string().regex(/^[0-9a-f]{32}$/),
   hash: z.string().regex(/^[0-9a-f]{64}$/),
   /** Absent in the first version of the file: scrypt. */
@@ -27,6 +32,8 @@ export interface Principal {
   readonly apiKey: string;
   readonly role: Role;
   readonly tenant: string | null;
+  /** As `StoredCredential` has it. */
+  readonly actor?: string;
 }
 
 export interface Secret {

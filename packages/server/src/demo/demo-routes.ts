@@ -72,6 +72,12 @@ export async function demoRoutes(api: Api, program: Program): Promise<void> {
         summary: 'Place an order. Send it twice with one Idempotency-Key: it is placed once.',
         headers: z.looseObject({
           'idempotency-key': z.string().optional().describe('Names the order.'),
+          'idempotency-first-sent': z
+            .string()
+            .optional()
+            .describe(
+              'When it was first sent; after the window an absent key is 412 `key-expired`.',
+            ),
           'x-demo-user': z.string().optional().describe('Who orders; demo unless told.'),
         }),
         querystring: knobs,
@@ -119,7 +125,6 @@ async function crash(request: FastifyRequest, effects: EffectCount): Promise<nev
   throw new Problem(
     'outcome-unknown',
     'the process that took the order died before it could say how it went',
-    { members: { retry: 'same_key', happened: 'unknown' } },
   );
 }
 

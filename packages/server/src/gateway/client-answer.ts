@@ -3,16 +3,27 @@ import type { HttpAnswer } from 'onceward/http';
 import type { Visit } from '../api/visit.ts';
 
 const REPLAYED = 'idempotency-replayed';
+const KEPT_UNTIL = 'idempotency-kept-until';
 
-/** Sends an answer that is there whole. `mark`: it is the first of its key. */
-export function sendWhole(response: ServerResponse, answer: HttpAnswer, mark: boolean): void {
+/** Sends an answer that is there whole, as the first of its key. */
+export function sendFirst(
+  response: ServerResponse,
+  answer: HttpAnswer,
+  keptUntil: string | null,
+): void {
+  const headers = unmarked(answer.headers).concat(REPLAYED, 'false');
+  if (keptUntil !== null) headers.push(KEPT_UNTIL, keptUntil);
+  sendWhole(response, { ...answer, headers });
+}
+
+/** Sends an answer that is there whole. */
+export function sendWhole(response: ServerResponse, answer: HttpAnswer): void {
   if (response.destroyed) return;
   const { status, headers, body } = answer;
-  const list = (mark ? unmarked(headers) : headers).filter((_, index, all) => {
+  const list = headers.filter((_, index, all) => {
     const name = all[index - (index % 2)] ?? '';
     return name.toLowerCase() !== 'content-length';
   });
-  if (mark) list.push(REPLAYED, 'false');
   if (status !== 204 && status !== 304) list.push('content-length', String(body.length));
   response.writeHead(status, list);
   response.end(body);
@@ -69,7 +80,10 @@ export class OutgoingAnswer {
 
 /** An upstream that dedupes too marks its answers in the same way; here ours is the one that counts. */
 function unmarked(headers: readonly string[]): string[] {
-  return headers.filter((_, at, all) => all[at - (at % 2)]?.toLowerCase() !== REPLAYED);
+  return headers.filter((_, at, all) => {
+    const name = all[at - (at % 2)]?.toLowerCase();
+    return name !== REPLAYED && name !== KEPT_UNTIL;
+  });
 }
 
 /**

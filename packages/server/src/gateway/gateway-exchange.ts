@@ -18,7 +18,7 @@ import {
   readDeclared,
 } from './answer-reader.ts';
 import type { BufferBudget, Share } from './buffer-budget.ts';
-import { type AnswerHead, OutgoingAnswer, sendWhole } from './client-answer.ts';
+import { type AnswerHead, OutgoingAnswer, sendFirst, sendWhole } from './client-answer.ts';
 import { faultAnswer } from './fault-answer.ts';
 import { answerHeaders, joinedValue, requestHeaders } from './forwarded-headers.ts';
 import { ownAnswer } from './own-answers.ts';
@@ -53,6 +53,7 @@ export class GatewayExchange implements Exchange {
   readonly #forwarded: Forwarded;
   #captured: Captured | null = null;
   #watching = false;
+  #keptUntil: string | null = null;
   #share: Share | null = null;
 
   constructor(parts: ExchangeParts, forwarded: Forwarded) {
@@ -75,6 +76,10 @@ export class GatewayExchange implements Exchange {
     return this.#captured;
   }
 
+  kept(until: string): void {
+    this.#keptUntil = until;
+  }
+
   /** Sends what the upstream answered, or what is to be sent in its place. */
   finish(instead: HttpAnswer | null): void {
     const { response } = this.#forwarded;
@@ -83,8 +88,9 @@ export class GatewayExchange implements Exchange {
       return;
     }
     const answer = instead ?? (this.#captured?.kind === 'whole' ? this.#captured : null);
-    if (answer !== null) sendWhole(response, answer, instead === null && !this.#watching);
-    else response.destroy();
+    if (answer === null) response.destroy();
+    else if (instead !== null || this.#watching) sendWhole(response, answer);
+    else sendFirst(response, answer, this.#keptUntil);
   }
 
   /** Gives the room of the answer back as soon as its bytes have gone out, or nobody is left to take them. */

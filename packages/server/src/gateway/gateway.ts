@@ -98,7 +98,7 @@ export class Gateway {
     if (visit.isOver) return;
     if (refusal !== null) {
       refuseBody(request, response);
-      sendWhole(response, refusal, false);
+      sendWhole(response, refusal);
       return;
     }
     if (managed === null) {
@@ -171,5 +171,5 @@ function refuse(request: IncomingMessage, response: ServerResponse, problem: Pro
   const { status, retryAfterSeconds } = problem;
   if (retryAfterSeconds !== undefined) headers.push('retry-after', String(retryAfterSeconds));
   const body = Buffer.from(JSON.stringify(problem.toBody()));
-  sendWhole(response, { status, headers, body }, false);
+  sendWhole(response, { status, headers, body });
 }

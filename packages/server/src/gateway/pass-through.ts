@@ -53,7 +53,7 @@ export async function passThrough(
     const { fault } = failureOf(error);
     metrics.countUpstreamFault(fault);
     refuseBody(request, response);
-    sendWhole(response, faultAnswer(fault, false, settings.profile), false);
+    sendWhole(response, faultAnswer(fault, false, settings.profile));
   }
 }
 

@@ -1,5 +1,11 @@
 import type { FastifyReply } from 'fastify';
-import { type ProblemName, problemAnswer } from 'onceward/http';
+import {
+  FIRST_SENT_FORM,
+  httpDate,
+  type ProblemName,
+  problemAnswer,
+  REFUSALS as WORDS,
+} from 'onceward/http';
 import {
   type Answer,
   type CancelResult,
@@ -11,7 +17,6 @@ import {
   type RefusedWhy,
   submissionOf,
 } from 'onceward/jobs';
-import { maskKey } from 'onceward/keys';
 import { z } from 'zod';
 import { problem } from '../api/fields.ts';
 import type { LocalAccess } from '../api/local-access.ts';
@@ -19,7 +24,7 @@ import { Problem } from '../api/problem.ts';
 import { sendProblem } from '../api/refusals.ts';
 import type { Api } from '../api/zod-schemas.ts';
 import type { CredentialStore } from '../credentials/credential-store.ts';
-import { submissionKey } from './submission-key.ts';
+import { firstSentOf, submissionKey } from './submission-key.ts';
 import { requireTenant, tenantOf } from './tenant.ts';
 
 const submissionBody = z.object({
@@ -87,7 +92,11 @@ export function jobRoutes(api: Api, options: JobRoutesOptions): void {
         tags,
         summary: 'Submit a job. Send it again with the same key: it is the same job.',
         description:
-          'The key, `{client_id}:{sequence}:{nonce}`, comes in `Idempotency-Key` or in the body.',
+          'The key, `{client_id}:{sequence}:{nonce}`, comes in `Idempotency-Key` or in the body. ' +
+          '`idempotency-kept-until` in the answer says until when it is known. Who sends it again may say in ' +
+          '`Idempotency-First-Sent` when that was first done: after the window that is refused with 412 `key-expired`. ' +
+          'A job that was rejected is 422 with `status: "rejected"`, one that was cancelled since is 409 with ' +
+          '`status: "cancelled"`; `happened` says whether it may have run.',
         body: submissionBody,
         response: { 202: ack, ...refusals },
       },
@@ -97,7 +106,10 @@ export function jobRoutes(api: Api, options: JobRoutesOptions): void {
       const reading = submissionKey(request, idempotency_key);
       if (reading.kind !== 'key') return refuseKey(reply, reading);
       const { key } = reading;
-      const submission = submissionOf({ tenant: tenantOf(request), key, type, payload });
+      const firstSentAt = firstSentOf(request);
+      if (firstSentAt === null) return refuseFirstSent(reply, key);
+      const tenant = tenantOf(request);
+      const submission = submissionOf({ tenant, key, type, payload, firstSentAt });
       return acknowledge(reply, key, await gate.submit(submission));
     },
   );
@@ -220,23 +232,40 @@ function acknowledge(reply: FastifyReply, key: string, answer: Answer): FastifyR
   const { status, wasDuplicate } = answer;
   reply.header('idempotency-replayed', wasDuplicate ? 'true' : 'false');
   reply.header('cache-control', 'no-store');
+  reply.header('idempotency-kept-until', httpDate(Date.now() + answer.keepMs));
   const about = { status, idempotency_key: key, was_duplicate: wasDuplicate };
   if (answer.status === 'rejected') {
     const { reason } = answer;
-    return reply.code(422).send({ job_id: null, ...about, original_job_id: null, reason });
+    const hints = hintsOf('operation-rejected');
+    return reply
+      .code(422)
+      .send({ job_id: null, ...about, original_job_id: null, reason, ...hints });
   }
   const { jobId } = answer;
   const original = wasDuplicate ? jobId : null;
-  return reply.code(202).send({ job_id: jobId, ...about, original_job_id: original });
+  const job = { job_id: jobId, ...about, original_job_id: original };
+  if (answer.status === 'committed') return reply.code(202).send(job);
+  const never = answer.happened === 'no';
+  return reply.code(409).send({
+    ...job,
+    reason: never
+      ? 'the job was cancelled before it began; a new key makes a new job'
+      : 'the job was cancelled after it had begun; look what it did before it is sent under a new key',
+    ...hintsOf(never ? 'operation-rejected' : 'operation-failed'),
+  });
+}
+
+function hintsOf(name: ProblemName) {
+  const { retry, happened } = WORDS[name];
+  return { retry, happened };
 }
 
 /** Only what is not known yet is refused for want of room, so nothing has happened. */
 function sendOverQuota(reply: FastifyReply, key: string, answer: RefusedSubmission): FastifyReply {
   const { detail = REFUSALS.over_quota[1], retryAfterMs = 1_000 } = answer;
-  const members = { key_hint: maskKey(key), retry: 'same_key', happened: 'no' };
   const retryAfterSeconds = Math.ceil(retryAfterMs / 1_000);
   reply.header('idempotency-replayed', 'false');
-  return sendProblem(reply, new Problem('over-quota', detail, { members, retryAfterSeconds }));
+  return sendProblem(reply, new Problem('over-quota', detail, { key, retryAfterSeconds }));
 }
 
 const REFUSALS = {
@@ -246,12 +275,21 @@ const REFUSALS = {
     'outcome-unknown',
     'an earlier attempt was lost half-way and may have created the job; it must be resolved first',
   ],
+  expired: [
+    'key-expired',
+    'the key was first sent longer ago than it is kept here, so the job may exist; look for it before it is sent anew',
+  ],
   over_quota: ['over-quota', 'too many submissions are pending here; retry with the same key'],
   unavailable: [
     'manager-unavailable',
     'those who decide on this key did not answer; retry with the same key, which tells what became of it',
   ],
 } as const satisfies Record<RefusedWhy, readonly [ProblemName, string]>;
+
+function refuseFirstSent(reply: FastifyReply, key: string): FastifyReply {
+  const detail = FIRST_SENT_FORM;
+  return sendProblemAnswer(reply, 'first-sent-invalid', { detail, key });
+}
 
 function refuseKey(
   reply: FastifyReply,

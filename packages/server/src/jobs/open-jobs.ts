@@ -1,4 +1,4 @@
-import { type Engine, nodeWorld, OncewardError } from 'onceward';
+import { type Engine, nodeWorld, type Observe, OncewardError } from 'onceward';
 import {
   builtInTypes,
   defineJob,
@@ -35,6 +35,7 @@ export interface JobsSurroundings {
   readonly engine: Engine;
   readonly log: Logger;
   readonly quota: Quota;
+  readonly observe: Observe;
 }
 
 const world = nodeWorld();
@@ -53,7 +54,9 @@ export async function openJobs(around: JobsSurroundings): Promise<Jobs> {
   const jobs = homes?.router ?? local;
   const onFault = (err: unknown) => around.log.error({ err }, 'submission_fault');
   const gate =
-    settings.role === 'manager' ? null : new Gate({ manager: jobs, world, windows, onFault });
+    settings.role === 'manager'
+      ? null
+      : new Gate({ manager: jobs, world, windows, observe: around.observe, onFault });
   const endpoint =
     settings.role === 'gate' || settings.clusterSecret === null
       ? null

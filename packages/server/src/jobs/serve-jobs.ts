@@ -10,8 +10,9 @@ import { openJobs } from './open-jobs.ts';
  * server.
  */
 export async function serveJobs(app: Api, program: Program, host: string): Promise<void> {
-  const { config, engine, log, credentials, quota } = program;
-  const jobs = await openJobs({ settings: config.settings, engine, log, quota });
+  const { config, engine, log, credentials, quota, events } = program;
+  const { settings } = config;
+  const jobs = await openJobs({ settings, engine, log, quota, observe: events.emit });
   const { gate, endpoint, globalView } = jobs;
   app.addHook('onClose', () => jobs.close(config.settings.drainSeconds * 1_000));
   const local = localAccess({ host, localAccess: config.settings.localAccess });

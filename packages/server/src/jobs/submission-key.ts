@@ -1,5 +1,11 @@
 import type { FastifyRequest } from 'fastify';
-import { judgeKey, type KeyReading, nodeKeyLines, readKey } from 'onceward/http';
+import { judgeKey, type KeyReading, nodeKeyLines, parseHttpDate, readKey } from 'onceward/http';
+
+/** When it was first sent, if the client says so. `null`: it says so in a way that cannot be read. */
+export function firstSentOf(request: FastifyRequest): number | null | undefined {
+  const { firstSent } = nodeKeyLines(request.raw);
+  return firstSent === undefined ? undefined : parseHttpDate(firstSent);
+}
 
 /** The key of a submission: in the header, in the body, or in both if they agree. */
 export function submissionKey(request: FastifyRequest, inBody: string | undefined): KeyReading {

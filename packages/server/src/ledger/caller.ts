@@ -1,4 +1,4 @@
-import type { Caller } from '@onceward/ledger';
+import type { Actor, Caller } from '@onceward/ledger';
 import type { Principal } from '../credentials/credential.ts';
 
 /** One for each bearer: a credential that is recalled is always the same object. */
@@ -8,7 +8,8 @@ const callers = new WeakMap<Principal, Caller>();
 export function callerOf(principal: Principal): Caller {
   let caller = callers.get(principal);
   if (caller === undefined) {
-    caller = { actor: `client:${principal.apiKey}`, credential: principal.apiKey };
+    const { apiKey: credential, actor } = principal;
+    caller = { actor: (actor as Actor | undefined) ?? `client:${credential}`, credential };
     callers.set(principal, caller);
   }
   return caller;

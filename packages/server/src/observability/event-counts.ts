@@ -1,4 +1,5 @@
 import type { EngineEvent } from 'onceward';
+import { isRun } from 'onceward/jobs';
 import type { Instruments } from './instruments.ts';
 
 /** From an instant wake-up to the longest wait a profile allows. */
@@ -14,8 +15,41 @@ type Counts = {
 /** What the engine tells, as numbers. */
 export function countEvents(make: Instruments): (event: EngineEvent) => void {
   const counts: Counts = { ...countArrivals(make), ...countEndings(make), ...countFaults(make) };
-  // The table has one entry for each type, which the compiler cannot see through a lookup.
-  return (event) => (counts[event.type] as (event: EngineEvent) => void)(event);
+  const countRun = countRuns(make);
+  return (event) => {
+    // A run is no arrival: nobody has sent a request for it, and it would spoil the hit rate.
+    if ('id' in event && isRun(event.id) && countRun(event)) return;
+    // The table has one entry for each type, which the compiler cannot see through a lookup.
+    (counts[event.type] as (event: EngineEvent) => void)(event);
+  };
+}
+
+/** False: it is counted like any other. Doubts, lost fences and what the store did are the same for both. */
+function countRuns(make: Instruments): (event: EngineEvent) => boolean {
+  const results = ['result', ['started', 'taken_over', 'succeeded', 'failed', 'released']] as const;
+  const runs = make.counter('job_runs_total', 'Runs of jobs, by what became of them.', results);
+  return (event) => {
+    switch (event.type) {
+      case 'claimed':
+        runs.inc({ result: event.attempt > 1 ? 'taken_over' : 'started' });
+        return true;
+      case 'settled':
+        runs.inc({ result: event.state === 'committed' ? 'succeeded' : 'failed' });
+        return true;
+      case 'released':
+        runs.inc({ result: 'released' });
+        return true;
+      case 'replayed':
+      case 'waited':
+      case 'in_progress':
+      case 'over_quota':
+      case 'deadline':
+      case 'refused_in_doubt':
+        return true;
+      default:
+        return false;
+    }
+  };
 }
 
 function countArrivals(make: Instruments) {
@@ -26,6 +60,7 @@ function countArrivals(make: Instruments) {
   const takeovers = make.counter('takeovers_total', 'Claims taken over from a lost attempt.');
   const replays = make.counter('replays_total', 'Answers that were given again.');
   const conflicts = make.counter('conflicts_total', 'Keys that came with another request.');
+  const expired = make.counter('expired_total', 'Keys that came after their window had passed.');
   const concurrent = make.counter('concurrent_total', 'Arrivals that met a running one.', results);
   const waits = make.histogram('wait_seconds', 'Time waited for a running one.', WAIT_BUCKETS);
   const overQuota = make.counter('over_quota_total', 'Arrivals refused for lack of room.');
@@ -41,6 +76,7 @@ function countArrivals(make: Instruments) {
       hits.inc({ tier: near ? 'near' : 'store' });
     },
     mismatch: () => conflicts.inc(),
+    expired: () => expired.inc(),
     waited({ waitedMs }) {
       waits.observe(waitedMs / 1_000);
       concurrent.inc({ result: 'waited' });
@@ -87,6 +123,10 @@ function countFaults(make: Instruments) {
   );
   const dropped = make.counter('late_settle_dropped_total', 'Outcomes that were never written.');
   const unreadable = make.counter('unreadable_total', 'Readings of records that made no sense.');
+  const clock = make.gauge(
+    'clock_ahead_seconds',
+    'This clock against the one of the store, if they disagree.',
+  );
   return {
     store_error: ({ phase }) => errors.inc({ phase }),
     fence_lost: () => fenceLost.inc(),
@@ -94,5 +134,6 @@ function countFaults(make: Instruments) {
     unrecorded: () => unrecorded.inc(),
     late_settle_dropped: () => dropped.inc(),
     unreadable: () => unreadable.inc(),
+    clock_skew: ({ aheadMs }) => clock.set(aheadMs / 1_000),
   } satisfies Partial<Counts>;
 }

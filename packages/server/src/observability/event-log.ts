@@ -1,4 +1,5 @@
 import type { EngineEvent } from 'onceward';
+import { isRun } from 'onceward/jobs';
 import { maskKey } from 'onceward/keys';
 import type { Level, Logger } from 'pino';
 
@@ -8,6 +9,7 @@ const LINES = {
   settled: ['debug', 'idempotency_settled'],
   replayed: ['info', 'idempotency_cache_hit'],
   mismatch: ['warn', 'idempotency_key_mismatch'],
+  expired: ['warn', 'idempotency_key_expired'],
   waited: ['info', 'idempotency_waited'],
   in_progress: ['warn', 'idempotency_concurrent_request'],
   released: ['debug', 'idempotency_released'],
@@ -22,14 +24,18 @@ const LINES = {
   late_settle_dropped: ['error', 'idempotency_settle_dropped'],
   unreadable: ['error', 'idempotency_unreadable'],
   store_error: ['error', 'idempotency_store_error'],
+  clock_skew: ['warn', 'idempotency_clock_skew'],
   swept: ['debug', 'idempotency_swept'],
 } as const satisfies Record<EngineEvent['type'], readonly [Level, string]>;
 
-/** Writes one line for each event. Keys are masked; bodies are not among what the engine tells. */
+/** Writes one line for each event. Keys and scopes are masked; bodies are not among what the engine tells. */
 export function logEvents(log: Logger): (event: EngineEvent) => void {
   return (event) => {
-    const [level, name] = LINES[event.type];
+    const [level, standard] = LINES[event.type];
     if (!log.isLevelEnabled(level)) return;
+    // Runs of jobs are no requests: they have names of their own.
+    const ofRun = 'id' in event && isRun(event.id);
+    const name = ofRun ? standard.replace(/^idempotency_/, 'job_run_') : standard;
     log[level]({ event: name, ...describe(event) }, name);
   };
 }
@@ -42,5 +48,10 @@ function describe(event: EngineEvent): Record<string, unknown> {
   }
   if (!('id' in rest)) return rest;
   const { id, ...facts } = rest;
-  return { scope: id.scope, key: maskKey(id.key), ...facts };
+  // A scope names a user or a tenant: it is masked as keys are.
+  const named = { scope: maskKey(id.scope), key: maskKey(id.key) };
+  if (event.type !== 'replayed') return { ...named, ...facts };
+  const { near, state: cached_status, settledAt } = event;
+  const cached_at = settledAt === undefined ? undefined : new Date(settledAt).toISOString();
+  return { ...named, near, cached_status, cached_at };
 }

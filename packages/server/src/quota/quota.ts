@@ -108,10 +108,7 @@ export class Quota {
     return new Problem(
       'over-quota',
       `${most} ${what}, and no more may be (${setting}); settle or resolve some, then retry with the same key`,
-      {
-        retryAfterSeconds: RETRY_AFTER_SECONDS,
-        members: { retry: 'same_key', happened: 'no' },
-      },
+      { retryAfterSeconds: RETRY_AFTER_SECONDS },
     );
   }
 

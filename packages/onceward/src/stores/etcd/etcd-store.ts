@@ -40,6 +40,7 @@ const WATCH = '/etcdserverpb.Watch/Watch';
 export interface EtcdStoreParts {
   readonly link: EtcdLink;
   readonly prefix: string;
+  readonly clock: () => Promise<EpochMs | null>;
   readonly durability: Durability;
   readonly findings: readonly StoreFinding[];
 }
@@ -49,6 +50,7 @@ export class EtcdStore implements RecordStore {
   readonly traits: StoreTraits;
   /** What was found out about the cluster, and what it means. */
   readonly findings: readonly StoreFinding[];
+  readonly clock: () => Promise<EpochMs | null>;
   readonly #link: EtcdLink;
   readonly #prefix: string;
   readonly #rounds: Rounds<readonly ScannedRecord[]>;
@@ -61,6 +63,7 @@ export class EtcdStore implements RecordStore {
       firstRevisionOfLife: null,
     };
     this.findings = parts.findings;
+    this.clock = parts.clock;
     this.#link = parts.link;
     this.#prefix = parts.prefix;
     const begin = () => this.#pages(undefined);

@@ -2,6 +2,7 @@ import { refuseUnknown } from '../../engine/known-options.ts';
 import { type DurationMs, SECOND } from '../../engine/units.ts';
 import { type Durability, requireDurability, type StoreFinding } from '../durability.ts';
 import { invalidConfig } from '../invalid-config.ts';
+import { etcdTime } from './etcd-clock.ts';
 import { EtcdLink } from './etcd-link.ts';
 import { EtcdStore } from './etcd-store.ts';
 
@@ -49,7 +50,8 @@ export async function openEtcdStore(options: EtcdStoreOptions): Promise<EtcdStor
     const durability = members >= 3 ? 'replicated' : 'machine';
     requireDurability('etcd', options.durability, durability, [finding]);
     const prefix = options.prefix ?? 'onceward/';
-    return new EtcdStore({ link, prefix, durability, findings: [finding] });
+    const clock = () => etcdTime(options.endpoints, timeoutMs);
+    return new EtcdStore({ link, prefix, clock, durability, findings: [finding] });
   } catch (error) {
     link.close();
     throw error;

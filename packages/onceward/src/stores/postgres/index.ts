@@ -26,7 +26,10 @@ export interface PostgresStoreOptions {
   readonly pool: PgPool;
   /** How long a call may take. */
   readonly timeoutMs?: DurationMs;
-  /** How long a call within the caller's transaction may take, waiting for other transactions included. */
+  /**
+   * How long the work of `store.transact` may take in all, and each call within a transaction of the caller's own;
+   * waiting for other transactions included. Half a minute unless told.
+   */
   readonly transactionTimeoutMs?: DurationMs;
   /** How many connections may write: two unless told, and the second only under load. More seldom help. */
   readonly connections?: number;
@@ -49,6 +52,8 @@ const KNOWN = {
 } satisfies Record<keyof PostgresStoreOptions, true>;
 
 /** Starting may wait for another process that migrates, or for a barrier commit. */
+/** Node's timers go no further. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 const START_TIMEOUT_MS = 30 * SECOND;
 
 /**
@@ -64,6 +69,12 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const timeoutMs = options.timeoutMs ?? SECOND;
   const connections = options.connections ?? 2;
   if (!(timeoutMs > 0)) throw invalidConfig(`timeoutMs is ${timeoutMs}; it must be above 0`);
+  const transactionTimeoutMs = options.transactionTimeoutMs ?? 30 * SECOND;
+  if (!(transactionTimeoutMs > 0 && transactionTimeoutMs <= LONGEST_TIMER_MS)) {
+    throw invalidConfig(
+      `transactionTimeoutMs is ${transactionTimeoutMs}; it must be above 0 and at most ${LONGEST_TIMER_MS}`,
+    );
+  }
   if (!Number.isInteger(connections) || connections < 1 || connections > 16) {
     throw invalidConfig(`connections is ${connections}; it must be a whole number from 1 to 16`);
   }
@@ -75,7 +86,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   return new PostgresStore({
     pool: options.pool,
     timeoutMs,
-    transactionTimeoutMs: options.transactionTimeoutMs ?? 30 * SECOND,
+    transactionTimeoutMs,
     connections,
     notifications: options.notifications !== false,
     proof,

@@ -109,7 +109,7 @@ export class PgSession {
 
 /**
  * By a callback: of a statement that `pg` gives a promise for, all that was sent stays in memory until the old
- * generation is collected. See decision 0023.
+ * generation is collected. See decision 0021.
  */
 function resultOf(client: PgPoolClient, statement: PgStatement): Promise<PgResult> {
   return new Promise((resolve, reject) => {

@@ -4,7 +4,6 @@ import { type PostgresServer, startPostgres } from '../../../../../scripts/servi
 import type { OperationId, Revision } from '../../engine/record.ts';
 import type { NextRecord, SwapResult } from '../../engine/record-store.ts';
 import { openPostgresStore, type PgClient, type PostgresStore } from './index.ts';
-import { MIGRATIONS } from './migrations.sql.ts';
 import { hashOf, uuidText } from './record-rows.ts';
 
 let server: PostgresServer;
@@ -298,60 +297,5 @@ describe('a transaction of the caller', () => {
     expect(await textOf('order')).toBe('younger');
     expect((await pool.query('select * from orders')).rows).toEqual([]);
     await pool.query('drop table orders');
-  });
-});
-
-describe('the version before', () => {
-  const LOCK = `('x' || left(replace(h::text, '-', ''), 8))::bit(32)::int`;
-  const OLD_CLAIM = `select s.outcome from unnest($1::uuid[]) h, lateral onceward.swap_all(
-    array[${LOCK}], array[h], array['shop'], array['old'], array[null::bigint], array[1::smallint],
-    array[null::bigint], array[1], array[3], 'old'::bytea, true) s where s.place = 1`;
-
-  it('[E1] writes beside this one, and of two claims one wins', async () => {
-    const older = await pool.connect();
-    const wins = { old: 0, now: 0 };
-    try {
-      for (let round = 0; round < 40; round += 1) {
-        const ids = Array.from({ length: 20 }, (_, at) => idOf(`${round}-${at}`));
-        const hashes = ids.map((id) => uuidText(hashOf(id)));
-        const [old, now] = await Promise.all([
-          older.query(OLD_CLAIM, [hashes]),
-          Promise.allSettled(ids.map((id) => store.swap(id, null, record('now')))),
-        ]);
-        // Those that lost here met a record of another key, as the older claims all have one.
-        const lost = now.filter((result) => result.status === 'rejected');
-        for (const { reason } of lost)
-          expect(reason).toMatchObject({ code: 'ONCE_RECORD_UNREADABLE' });
-        expect(old.rows).toHaveLength(ids.length - lost.length);
-        wins.old += lost.length;
-        wins.now += ids.length - lost.length;
-      }
-    } finally {
-      older.release();
-    }
-    const { rows } = await pool.query('select count(*)::int as records from onceward.records');
-    expect(rows).toEqual([{ records: wins.old + wins.now }]);
-    expect(wins.old).toBeGreaterThan(0);
-    expect(wins.now).toBeGreaterThan(0);
-  });
-
-  it('leaves records that this one goes on with', async () => {
-    await store.close();
-    await pool.query('drop schema onceward cascade');
-    await pool.query('create schema onceward');
-    await pool.query('create table onceward.migrations (version int, applied_at timestamptz)');
-    for (let version = 1; version <= 3; version += 1) {
-      await pool.query(MIGRATIONS[version - 1] as string);
-      await pool.query('insert into onceward.migrations values ($1, now())', [version]);
-    }
-    const old = { scope: 'shop', key: 'old' };
-    await pool.query(OLD_CLAIM, [[uuidText(hashOf(old))]]);
-    store = await openPostgresStore({ pool, timeoutMs: 5_000 });
-    const found = await store.swap(old, null, record('late'));
-    if (found.won || found.current === null) throw new Error('the record was not found');
-    expect(Buffer.from(found.current.bytes).toString()).toBe('old');
-    const settled = await store.swap(old, found.current.revision, record('done', 'committed'));
-    expect(settled.won).toBe(true);
-    expect(await textOf('old')).toBe('done');
   });
 });

@@ -54,6 +54,7 @@ const SECOND_FROM = 96;
 /** Sweeps and scans may take longer than a call that someone waits for. */
 const SWEEP_TIMEOUT_MS: DurationMs = 30_000;
 const BUSY_PAUSE_MS: DurationMs = 4;
+const CLOCK = `select date_part('epoch', clock_timestamp()) * 1000 as now`;
 const REGISTRATION = `insert into onceward.waiting values ($1, now() + interval '1 minute')`;
 
 interface ReadItem {
@@ -183,6 +184,11 @@ export class PostgresStore implements TransactionalStore<PgClient> {
     return countRecords(this.#runAside);
   }
 
+  async clock(): Promise<EpochMs> {
+    const [row] = await this.#runAside<{ now: number }>(CLOCK, []);
+    return row!.now;
+  }
+
   forgetDue(now: EpochMs, limit: number): Promise<number> {
     return this.#sweep.forgetDue(now, limit);
   }
@@ -201,10 +207,10 @@ export class PostgresStore implements TransactionalStore<PgClient> {
 
   /** Runs `work` in one transaction: give this to `executeWithin`. */
   readonly transact = <T>(work: (client: PgClient) => Promise<T>): Promise<T> => {
-    const { pool } = this.#parts;
+    const { pool, transactionTimeoutMs: timeoutMs } = this.#parts;
     // Whether it was committed is found out by reading, and a read must not be older than this doubt.
     const onDoubt = () => this.#reading.drop();
-    return runInTransaction({ pool, deadlines: this.#deadlines, onDoubt }, work);
+    return runInTransaction({ pool, deadlines: this.#deadlines, timeoutMs, onDoubt }, work);
   };
 
   /** Gives the connections back; the pool stays the caller's. */

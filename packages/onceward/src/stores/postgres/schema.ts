@@ -1,6 +1,21 @@
 import { StoreError } from '../../engine/errors.ts';
-import { MIGRATIONS, RECORD_COLUMNS } from './migrations.sql.ts';
 import type { PgClient } from './pg-driver.ts';
+import { RECORDS } from './records.sql.ts';
+import { SWAP_BATCH } from './swap-batch.sql.ts';
+
+/** One entry a version. An entry that was released never changes. */
+const MIGRATIONS: readonly string[] = [RECORDS + SWAP_BATCH];
+
+/** What the records table must look like, as `information_schema` tells it. */
+const RECORD_COLUMNS = [
+  'hash uuid',
+  'scope text',
+  'key text',
+  'revision bigint',
+  'state smallint',
+  'due_at bigint',
+  'bytes bytea',
+] as const;
 
 /** "onceward" as a number, near enough: no other program should be waiting for this advisory lock. */
 const MIGRATION_LOCK = 7_882_699_365_473;

@@ -1,21 +1,26 @@
-import { StoreError } from '../../engine/errors.ts';
+import { OncewardError, StoreError } from '../../engine/errors.ts';
+import type { DurationMs } from '../../engine/units.ts';
 import type { CallDeadlines } from '../call-deadlines.ts';
 import { guardedClient } from './guarded-client.ts';
 import type { PgClient, PgMessage, PgPool, PgPoolClient } from './pg-driver.ts';
 
 export interface Transactions {
   readonly pool: PgPool;
+  /** For the statements that begin and end a transaction. */
   readonly deadlines: CallDeadlines;
+  /** For what comes in between, all of it. */
+  readonly timeoutMs: DurationMs;
   /** Told when a commit was sent and it is not known whether it was carried out. */
   onDoubt(): void;
 }
 
 /**
- * Runs `work` between BEGIN and COMMIT on a connection of its own. A commit that comes with a warning, or not in time,
- * is reported as unknown: with a warning PostgreSQL says that it is done, although no standby may have it.
+ * Runs `work` between BEGIN and COMMIT on a connection of its own, for `timeoutMs` at most: then the connection is
+ * ended, and PostgreSQL rolls back. A commit that comes with a warning, or not in time, is reported as unknown: with a
+ * warning PostgreSQL says that it is done, although no standby may have it.
  */
 export async function runInTransaction<T>(
-  { pool, deadlines, onDoubt }: Transactions,
+  { pool, deadlines, timeoutMs, onDoubt }: Transactions,
   work: (client: PgClient) => Promise<T>,
 ): Promise<T> {
   const client = await checkOut(pool, deadlines);
@@ -35,13 +40,16 @@ export async function runInTransaction<T>(
     });
     let result: T;
     try {
-      result = await work(guardedClient(client));
+      result = await inTime(work(guardedClient(client)), timeoutMs);
     } catch (error) {
+      if (isRolledBack(error)) throw error;
       healthy = await run('rollback').then(
         () => true,
         () => false,
       );
-      throw error;
+      if (healthy || !isConnectionLoss(error)) throw error;
+      const { message } = error as Error;
+      throw rolledBack(`the connection was lost before the commit: ${message}`, error);
     }
     warning = null;
     let command: string | undefined;
@@ -54,7 +62,7 @@ export async function runInTransaction<T>(
         throw rolledBack(`PostgreSQL refused to commit: ${(error as Error).message}`, error);
       }
       onDoubt();
-      throw error;
+      throw error instanceof StoreError ? error : commitLost(error);
     }
     healthy = true;
     if (command === 'ROLLBACK') throw failedBefore();
@@ -64,6 +72,15 @@ export async function runInTransaction<T>(
     if (healthy) client.removeListener('error', onError);
     client.release(!healthy);
   }
+}
+
+/** What the work does later, on a connection that has ended, is nobody's business any more. */
+function inTime<T>(working: Promise<T>, ms: DurationMs): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const message = `the transaction took longer than transactionTimeoutMs, ${ms} ms, and was rolled back`;
+    const timer = setTimeout(() => reject(rolledBack(message, undefined)), ms);
+    working.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
 }
 
 /** A connection that comes too late goes straight back. */
@@ -96,6 +113,25 @@ export function failedBefore(): StoreError {
     'the transaction was rolled back: one of its statements had failed, and its error was caught; let it through, or use a savepoint',
     undefined,
   );
+}
+
+function isRolledBack(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'ONCE_ROLLED_BACK';
+}
+
+/** SQLSTATE classes 08 and 57P, the codes of a socket, and what `pg` says without a code. */
+const LOST_CODE = /^(08...|57P..|ECONN[A-Z]+|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)$/;
+const LOST_MESSAGE = /connection (terminated|ended|error)|not queryable/i;
+
+function isConnectionLoss(error: unknown): boolean {
+  if (!(error instanceof Error) || error instanceof OncewardError) return false;
+  const { code } = error as { code?: unknown };
+  return typeof code === 'string' ? LOST_CODE.test(code) : LOST_MESSAGE.test(error.message);
+}
+
+function commitLost(cause: unknown): StoreError {
+  const message = `whether PostgreSQL committed is not known: ${(cause as Error).message}`;
+  return new StoreError('ONCE_STORE_UNAVAILABLE', message, { cause });
 }
 
 function rolledBack(message: string, cause: unknown): StoreError {

@@ -1,18 +1,2 @@
-/**
- * Marks a record as awaited, so that whoever replaces it tells those who listen. Nobody else pays for telling.
- *
- *   KEYS[1]  the record
- *   ARGV[1]  the revision that was seen, 8 characters
- *
- *   returns  the value that is there, or nil
- *
- * The mark is the second highest bit of the revision, where no safe integer reaches. A record that has changed is not
- * marked: its reader will see that it need not wait.
- */
-export const AWAIT = `
-local head = redis.call('GETRANGE', KEYS[1], '0', '7')
-if head == ARGV[1] then
-  redis.call('SETRANGE', KEYS[1], '0', string.char(string.byte(head) + 32))
-end
-return redis.call('GET', KEYS[1])
-`;
+// Generated from await.lua by `npm run embed`.
+export const AWAIT = "local head = redis.call('GETRANGE', KEYS[1], '0', '7')\nif head == ARGV[1] then\n  redis.call('SETRANGE', KEYS[1], '0', string.char(string.byte(head) + 32))\nend\nreturn redis.call('GET', KEYS[1])\n";

@@ -1,4 +1,5 @@
 import type { Durability, StoreFinding } from '../durability.ts';
+import { invalidConfig } from '../invalid-config.ts';
 import type { Reply } from './redis-driver.ts';
 import type { RedisLink } from './redis-link.ts';
 
@@ -14,6 +15,9 @@ const ADVICE = {
   replicas:
     'replication is asynchronous: a failover can lose acknowledged claims, which is best effort, not at most once',
 } as const;
+
+const ON_REPLICA =
+  'this Redis is a replica, which takes no writes and lags behind; the store must be given the master';
 
 /** Asks the servers for the settings that decide what an acknowledged write is worth: the weakest of them counts. */
 export async function proveDurability(links: readonly RedisLink[]): Promise<DurabilityProof> {
@@ -32,6 +36,7 @@ export async function proveDurability(links: readonly RedisLink[]): Promise<Dura
 async function proveOne(link: RedisLink): Promise<DurabilityProof> {
   const settings = await readSettings(link);
   const info = text(await link.call('INFO', 'replication'));
+  if (info.includes('role:slave')) throw invalidConfig(ON_REPLICA);
   if (settings === null) {
     const says = 'CONFIG GET is not allowed here, so nothing is proven; allow it for this user';
     const finding = { setting: 'CONFIG GET', value: 'refused', limits: true, says };
@@ -49,7 +54,8 @@ async function proveOne(link: RedisLink): Promise<DurabilityProof> {
     finding('connected_slaves', String(replicas), replicas > 0, ADVICE.replicas),
   ];
   const onDisk = appendonly === 'yes' && appendfsync === 'always' && !evicts;
-  return { durability: onDisk ? 'machine' : 'none', findings };
+  // A replica that is promoted has what it had got by then, whatever its master had on disk.
+  return { durability: onDisk && replicas === 0 ? 'machine' : 'none', findings };
 }
 
 function finding(setting: string, value: string, limits: boolean, advice: string): StoreFinding {

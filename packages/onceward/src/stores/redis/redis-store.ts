@@ -77,6 +77,8 @@ export class RedisStore implements RecordStore {
   readonly #revisions: RevisionSource;
   readonly #swaps: SwapBatches;
   readonly #rounds: Rounds<Page>;
+  /** How far this process's clock is ahead of Redis'. */
+  #aheadMs: DurationMs = 0;
 
   constructor(parts: RedisStoreParts) {
     this.traits = {
@@ -143,6 +145,15 @@ export class RedisStore implements RecordStore {
     return recordsIn(this.#rounds.nextShare(), this.#parts.prefix, query);
   }
 
+  /** Of several masters, the one that is furthest behind: nothing may expire early on any. */
+  async clock(): Promise<EpochMs> {
+    const masters = await this.#servers.masters();
+    const times = await Promise.all(masters.map((link) => link.call('TIME')));
+    const earliest = Math.min(...times.map(timeIn));
+    this.#aheadMs = Date.now() - earliest;
+    return earliest;
+  }
+
   count(): Promise<StoreCount> {
     return countRecords(this.#servers, this.#parts.prefix);
   }
@@ -201,7 +212,7 @@ export class RedisStore implements RecordStore {
     revision: Revision,
     addedAt: DurationMs,
   ): Promise<SwapResult> {
-    const lifetime = lifetimeOf(next);
+    const lifetime = lifetimeOf(next, this.#aheadMs);
     return new Promise((resolve, reject) => {
       this.#swaps.add({
         key,
@@ -261,10 +272,17 @@ export class RedisStore implements RecordStore {
 }
 
 /** In milliseconds. Redis itself forgets what is settled, some time after it fell due; a claim or a doubt stays. */
-function lifetimeOf(next: NextRecord | null): string {
+function lifetimeOf(next: NextRecord | null, aheadMs: DurationMs): string {
   if (next === null) return String(GRACE_MS);
   if (next.dueAt === null || next.state === 'pending' || next.state === 'in_doubt') return '';
-  return String(Math.ceil(Math.max(0, next.dueAt - Date.now())) + GRACE_MS);
+  const now = Date.now() - Math.max(0, aheadMs);
+  return String(Math.ceil(Math.max(0, next.dueAt - now)) + GRACE_MS);
+}
+
+/** TIME answers in seconds and microseconds. */
+function timeIn(reply: Reply): EpochMs {
+  const [seconds, micros] = reply as readonly Reply[];
+  return Number(String(seconds)) * 1_000 + Math.floor(Number(String(micros)) / 1_000);
 }
 
 function valueIn(reply: Reply): StoredValue | null {

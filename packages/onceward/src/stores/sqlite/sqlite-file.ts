@@ -4,9 +4,13 @@ import type { ScanQuery, StoreCount, StoredRecord } from '../../engine/record-st
 import type { EpochMs } from '../../engine/units.ts';
 import type { Durability, StoreFinding } from '../durability.ts';
 import { RecordTable, type ScanPage, type SwapAnswer, type SwapItem } from './record-table.ts';
-import { RECORD_COLUMNS, SCHEMA, SCHEMA_VERSION } from './schema.sql.ts';
+import { SCHEMA } from './schema.sql.ts';
 import type { SqliteDatabase } from './sqlite-driver.ts';
 import { libraryOf } from './sqlite-library.ts';
+
+/** As `schema.sql` writes them. */
+const SCHEMA_VERSION = 1;
+const RECORD_COLUMNS = 'place hash scope key revision state due_at bytes';
 
 /** What the store asks of its database, one by one. The same words travel to a worker thread. */
 export interface SqliteCalls {

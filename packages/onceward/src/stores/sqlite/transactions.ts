@@ -6,6 +6,10 @@ import { guardedDatabase } from './guarded-database.ts';
 import type { SqliteDatabase } from './sqlite-driver.ts';
 import { isBusy } from './sqlite-file.ts';
 
+/** So long transactions may follow each other without a pause, and so long a pause is. */
+const WITHOUT_PAUSE_MS = 25;
+const PAUSE_MS = 5;
+
 /**
  * Runs transactions on one connection, one after the other: give this to `executeWithin`. Nothing else may use the
  * connection meanwhile, or it would become part of someone else's transaction. What the work gets refuses statements
@@ -17,9 +21,25 @@ export function transactionsOn(
 ): Transact<SqliteDatabase> {
   const guarded = guardedDatabase(database);
   let last: Promise<unknown> = Promise.resolve();
+  let waiting = 0;
+  let pausedAt = 0;
+  const run = async <T>(work: (database: SqliteDatabase) => Promise<T>): Promise<T> => {
+    try {
+      return await runInTransaction(database, timeoutMs, () => work(guarded));
+    } finally {
+      waiting -= 1;
+    }
+  };
+  // SQLite has no queue: who waits for the file tries now and then, and would never find it free between two of these.
+  const pause = async () => {
+    const isDue = performance.now() - pausedAt > WITHOUT_PAUSE_MS;
+    if (waiting > 0 && isDue) await sleep(PAUSE_MS);
+    if (waiting === 0 || isDue) pausedAt = performance.now();
+  };
   return (work) => {
-    const turn = last.then(() => runInTransaction(database, timeoutMs, () => work(guarded)));
-    last = turn.catch(() => {});
+    waiting += 1;
+    const turn = last.then(() => run(work));
+    last = turn.catch(() => {}).then(pause);
     return turn;
   };
 }
@@ -34,11 +54,40 @@ async function runInTransaction<T>(
   try {
     result = await work();
   } catch (error) {
-    database.exec('rollback');
+    rollBack(database);
     throw error;
   }
-  database.exec('commit');
+  try {
+    database.exec('commit');
+  } catch (cause) {
+    rollBack(database);
+    throw notCommitted(cause as Error);
+  }
   return result;
+}
+
+/** SQLite may have done so by itself, on a full disk for instance, and then there is nothing to roll back. */
+function rollBack(database: SqliteDatabase): void {
+  try {
+    database.exec('rollback');
+  } catch {
+    // Whoever waits for the connection finds out whether it is free.
+  }
+}
+
+/** A constraint that is checked at the end, or a lock, leaves nothing behind. After a failed write nobody knows. */
+function notCommitted(cause: Error): StoreError {
+  const isRefusal = /constraint/i.test(cause.message) || isBusy(cause);
+  return isRefusal
+    ? new StoreError('ONCE_ROLLED_BACK', `SQLite refused to commit: ${cause.message}`, {
+        cause,
+        applied: 'no',
+      })
+    : new StoreError(
+        'ONCE_STORE_UNAVAILABLE',
+        `whether SQLite committed is not known: ${cause.message}`,
+        { cause },
+      );
 }
 
 async function begin(database: SqliteDatabase, timeoutMs: DurationMs): Promise<void> {

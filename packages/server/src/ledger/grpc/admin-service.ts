@@ -6,16 +6,29 @@ import { rpcErrorOf } from './rpc-error.ts';
 
 export function adminService(ledger: Ledger): ServiceImpl<typeof AdminService> {
   return {
-    async createOrganization({ name, actor }, context) {
-      const input = { name, ...(actor === undefined ? {} : { actor }) };
+    async createOrganization({ name, idempotencyKey, actor }, context) {
+      const input = { name, ...given({ idempotencyKey, actor }) };
       const result = await ledger.createOrganization(callerIn(context), input);
       return { organization: idOf(result) };
     },
-    async createVault({ organization, name, actor }, context) {
-      const input = { organization, name, ...(actor === undefined ? {} : { actor }) };
+    async createVault({ organization, name, idempotencyKey, actor }, context) {
+      const input = { organization, name, ...given({ idempotencyKey, actor }) };
       const result = await ledger.createVault(callerIn(context), input);
       return { vault: idOf(result) };
     },
+  };
+}
+
+interface Optional {
+  readonly idempotencyKey: Uint8Array | undefined;
+  readonly actor: string | undefined;
+}
+
+/** An actor goes along so that the ledger can refuse it. */
+function given({ idempotencyKey, actor }: Optional) {
+  return {
+    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+    ...(actor === undefined ? {} : { actor }),
   };
 }
 

@@ -1,5 +1,11 @@
 import type { ConditionInput, OperationInput, Posting } from '@onceward/ledger';
-import type { Condition, Operation, PostingSide, SetEntity } from '@onceward/ledger/rpc';
+import type {
+  Condition,
+  DeleteEntity,
+  Operation,
+  PostingSide,
+  SetEntity,
+} from '@onceward/ledger/rpc';
 
 /**
  * Operations as the ledger takes them. Nothing is checked here: what is missing stays missing, and the ledger says
@@ -14,7 +20,7 @@ function operationInput({ kind }: Operation): OperationInput {
     case 'setEntity':
       return { setEntity: setInput(kind.value) };
     case 'deleteEntity':
-      return { deleteEntity: { key: kind.value.key } };
+      return { deleteEntity: deleteInput(kind.value) };
     case 'createRelationship':
       return { createRelationship: kind.value };
     case 'deleteRelationship':
@@ -35,6 +41,10 @@ function setInput({ key, value, condition, expiresAt }: SetEntity) {
     ...(condition === undefined ? {} : { condition: conditionInput(condition) }),
     ...(expiresAt === undefined ? {} : { expiresAt: Number(expiresAt) }),
   };
+}
+
+function deleteInput({ key, condition }: DeleteEntity) {
+  return { key, ...(condition === undefined ? {} : { condition: conditionInput(condition) }) };
 }
 
 function conditionInput({ kind }: Condition): ConditionInput {

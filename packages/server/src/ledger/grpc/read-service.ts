@@ -6,6 +6,9 @@ import { principalIn, unauthenticated } from './authenticate.ts';
 import { blockMessage, headerMessage, pathMessage } from './block-message.ts';
 import { rpcErrorOf } from './rpc-error.ts';
 
+/** What one call may ask for: about a third of a megabyte of JSON. */
+const MOST_HEADERS = 1_000;
+
 export function readService(
   ledger: Ledger,
   credentials: CredentialStore,
@@ -60,9 +63,14 @@ export function readService(
 
     async getBlock({ height }, context) {
       const block = ledger.getBlock(Number(height));
-      if (block !== undefined) return { block: blockMessage(block, principalIn(context)) };
-      const message = `Block ${height} is not here; the oldest that is kept is ${ledger.firstBlock}.`;
-      throw rpcErrorOf({ ok: false, code: 'BLOCK_NOT_FOUND', message });
+      if (block === undefined) throw noBlock(ledger, height);
+      return { block: blockMessage(block, principalIn(context)) };
+    },
+
+    async getHeaders({ fromHeight, count = MOST_HEADERS }) {
+      const headers = ledger.getHeaders(Number(fromHeight), Math.min(count, MOST_HEADERS));
+      if (headers.length === 0 && count > 0) throw noBlock(ledger, fromHeight);
+      return { headers: headers.map(headerMessage) };
     },
 
     async getTip(_request, context) {
@@ -82,6 +90,11 @@ export function readService(
       }
     },
   };
+}
+
+function noBlock({ firstBlock }: Ledger, height: bigint): ConnectError {
+  const message = `Block ${height} is not here; the oldest that is kept is ${firstBlock}.`;
+  return rpcErrorOf({ ok: false, code: 'BLOCK_NOT_FOUND', message });
 }
 
 function entityMessage(entity: Entity | undefined) {

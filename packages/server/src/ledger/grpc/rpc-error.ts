@@ -14,5 +14,6 @@ export function rpcErrorOf({ code, message }: Refusal): ConnectError {
 function statusOf(code: RefusalCode): Code {
   const { status, malformed } = REFUSALS[code];
   if (status === 404) return Code.NotFound;
-  return malformed ? Code.InvalidArgument : Code.Unavailable;
+  if (malformed) return Code.InvalidArgument;
+  return status === 503 ? Code.Unavailable : Code.FailedPrecondition;
 }

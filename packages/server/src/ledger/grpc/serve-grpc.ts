@@ -28,13 +28,16 @@ const LINGER_MS = 250;
 /** Calls of one connection at once; more have to wait for their turn. */
 const MOST_CALLS = 256;
 
-/** What is the same for both ports. Zeros are sent, so that a client in JSON reads a 0 and not nothing. */
+/**
+ * What is the same for both ports. Zeros are sent, so that a client in JSON reads a 0 and not nothing. Members that
+ * are not in the .proto are refused: one that was dropped may have been a condition.
+ */
 function connectOptions({ config, credentials, log }: Program, ledger: Ledger) {
   return {
     contextValues: contextOf,
     requestGate: authenticate(credentials),
     interceptors: [hideFaults(log)],
-    jsonOptions: { alwaysEmitImplicit: true },
+    jsonOptions: { alwaysEmitImplicit: true, ignoreUnknownFields: false },
     readMaxBytes: config.settings.maxRequestBytes,
     routes(router: ConnectRouter) {
       router.service(WriteService, writeService(ledger));

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { ServiceImpl } from '@connectrpc/connect';
-import type { Ledger, Refusal, WriteResult, WriteSuccess } from '@onceward/ledger';
+import type { Ledger, Refusal, WriteProof, WriteResult, WriteSuccess } from '@onceward/ledger';
 import {
   type BatchWriteRequest,
   WriteError_Code,
@@ -53,14 +53,14 @@ function answer(result: WriteResult): MessageInitShape<typeof WriteResponseSchem
 }
 
 function successMessage(success: WriteSuccess): MessageInitShape<typeof WriteSuccessSchema> {
-  const { txId, blockHeight, assignedSequence, blockHeader, transaction, txProof } = success;
-  const message = { txId, blockHeight: BigInt(blockHeight), assignedSequence };
-  if (blockHeader === undefined || transaction === undefined || txProof === undefined) {
-    return message;
-  }
+  const { txId, blockHeight, assignedSequence } = success;
+  return { txId, blockHeight: BigInt(blockHeight), assignedSequence, ...proofMessage(success) };
+}
+
+function proofMessage({ blockHeader, transaction, txProof }: Partial<WriteProof>) {
+  if (blockHeader === undefined || transaction === undefined || txProof === undefined) return {};
   const { position, count, path } = txProof;
   return {
-    ...message,
     blockHeader: headerMessage(blockHeader),
     transaction,
     txProof: { position, count, path: pathMessage(path) },
@@ -81,5 +81,6 @@ function errorMessage(refusal: Refusal): MessageInitShape<typeof WriteErrorSchem
       : { committedBlockHeight: BigInt(committedBlockHeight) }),
     ...(key === undefined ? {} : { key }),
     ...(currentVersion === undefined ? {} : { currentVersion: BigInt(currentVersion) }),
+    ...proofMessage(refusal.proof ?? {}),
   };
 }

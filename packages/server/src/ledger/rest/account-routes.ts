@@ -5,6 +5,8 @@ import type { CredentialStore } from '../../credentials/credential-store.ts';
 import { callerOf } from '../caller.ts';
 import * as documents from './documents.ts';
 import { sendRefusal } from './envelope.ts';
+import { keyOf } from './key-of.ts';
+import { NO_ACCOUNT } from './proof-routes.ts';
 import { showAccountEntry } from './views.ts';
 
 const tags = ['ledger'];
@@ -23,13 +25,16 @@ export function accountRoutes(api: Api, ledger: Ledger, credentials: CredentialS
       ...write,
       schema: {
         tags,
-        summary: 'Open an account for one asset',
+        summary: 'Open an account for one asset; with a key, once for each key',
+        headers: documents.accountHeaders,
         body: documents.accountBody,
         response: { 201: documents.accountId, ...refusals },
       },
     },
     async (request, reply) => {
-      const result = await ledger.createAccount(callerOf(principalOf(request)), request.body);
+      const key = keyOf(request);
+      if (typeof key === 'object') return sendRefusal(reply, key);
+      const result = await ledger.createAccount(callerOf(principalOf(request)), request.body, key);
       if (!result.ok) return sendRefusal(reply, result);
       return reply.code(201).send({ id: result.id });
     },
@@ -80,11 +85,6 @@ export function accountRoutes(api: Api, ledger: Ledger, credentials: CredentialS
   );
 }
 
-const NO_ACCOUNT: Refusal = {
-  ok: false,
-  code: 'ACCOUNT_NOT_FOUND',
-  message: 'There is no such account.',
-};
 const BAD_LIMIT: Refusal = {
   ok: false,
   code: 'INVALID_FIELD',

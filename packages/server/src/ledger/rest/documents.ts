@@ -45,6 +45,12 @@ export const shownIdempotency = z.object({
   created_at: z.string(),
 });
 export const accountBody = z.object({ category: z.string(), asset: z.string() });
+export const accountHeaders = z.looseObject({
+  'idempotency-key': z
+    .string()
+    .optional()
+    .describe('1 to 100 printable characters. A retry with the same one gets the same id.'),
+});
 export const accountId = z.object({ id: z.string() });
 export const shownAccount = z.object({
   id: z.string(),
@@ -52,6 +58,33 @@ export const shownAccount = z.object({
   asset: z.string(),
   balance: z.string(),
   version: z.int(),
+});
+const blockHeader = z
+  .object({
+    height: z.int(),
+    previous: z.string(),
+    transactions: z.string(),
+    count: z.int(),
+    state: z.string(),
+    at: z.int(),
+    term: z.int(),
+  })
+  .describe(
+    'SHA-256 of `H` and this as JSON, with the members in this order, is the hash of the block.',
+  );
+const path = z
+  .array(z.array(z.string()))
+  .describe('The digests beside the way to the top, in hex.');
+export const accountProof = z.object({
+  account: shownAccount.extend({ number: z.int() }),
+  block_header: blockHeader,
+  parts: z.object({ account_count: z.int(), accounts: z.string(), rows: z.string() }),
+  proof: z.object({ account_count: z.int(), leaf: z.string(), path }),
+});
+export const transactionProof = z.object({
+  transaction: z.string().describe('The text that the proof is about.'),
+  block_header: blockHeader,
+  proof: z.object({ position: z.int(), count: z.int(), path }),
 });
 export const accountPage = z.object({
   account_id: z.string(),

@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { toProblem } from '../../api/refusals.ts';
 import type { Api } from '../../api/zod-schemas.ts';
 
-export const JSON_TYPE = 'application/json; charset=utf-8';
+const JSON_TYPE = 'application/json; charset=utf-8';
 
 interface ErrorBody {
   readonly code: string;
@@ -30,6 +30,11 @@ export function sendRefusal(reply: FastifyReply, refusal: Refusal): FastifyReply
   return sendError(reply, status, error);
 }
 
+/** An answer that is JSON text already. */
+export function sendText(reply: FastifyReply, status: number, text: string): FastifyReply {
+  return reply.code(status).header('content-type', JSON_TYPE).send(text);
+}
+
 /** Everything else that goes wrong at these routes leaves in the same envelope. */
 export function refuseInEnvelopes(api: Api, log: Logger): void {
   api.setErrorHandler((error, request, reply) => {
@@ -51,11 +56,7 @@ export function refuseInEnvelopes(api: Api, log: Logger): void {
 }
 
 function sendError(reply: FastifyReply, status: number, error: ErrorBody): FastifyReply {
-  return reply
-    .code(status)
-    .header('content-type', JSON_TYPE)
-    .header('cache-control', 'no-store')
-    .send(JSON.stringify({ error }));
+  return sendText(reply.header('cache-control', 'no-store'), status, JSON.stringify({ error }));
 }
 
 function whatIsKnown({ applied }: StoreError): string {

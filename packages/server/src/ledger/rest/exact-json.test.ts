@@ -50,3 +50,25 @@ describe('[L1] JSON of transactions', () => {
     );
   });
 });
+
+describe('[L11] an object with two members of one name', () => {
+  it.each([
+    ['{"a":1,"a":1}', 'a'],
+    ['{"a":{"b":1},"c":[{"b":1 , "\\u0062"\t: 2}]}', 'b'],
+    ['{"a":"\\"","b":{"c":"a:"},"a":2}', 'a'],
+    ['{"__proto__":1,"__proto__":2}', '__proto__'],
+    ['{"":12345678901234567890,"":1}', ''],
+  ])('is refused by the name: %s', (text, name) => {
+    expect(() => parseExactJson(text)).toThrow(`member ${JSON.stringify(name)} is there twice`);
+  });
+
+  it('is found in any JSON, and nothing else is taken for one', () => {
+    fc.assert(
+      fc.property(fc.json(), (json) => {
+        expect(() => parseExactJson(json)).not.toThrow();
+        expect(() => parseExactJson(`{"x":${json},"y":[${json}]}`)).not.toThrow();
+        expect(() => parseExactJson(`[{"x":${json},"y":${json},"x":0}]`)).toThrow(/"x" is there/);
+      }),
+    );
+  });
+});

@@ -10,6 +10,10 @@ const LONGEST_INTEGER = 1_000;
 
 const QUOTE = '"'.charCodeAt(0);
 const BACKSLASH = '\\'.charCodeAt(0);
+const COLON = ':'.charCodeAt(0);
+const OPENING_BRACE = '{'.charCodeAt(0);
+const CLOSING_BRACE = '}'.charCodeAt(0);
+const BLANKS = new Set([...' \t\n\r'].map((blank) => blank.charCodeAt(0)));
 const NUMBER_CHARACTERS = new Set(
   [...'0123456789+-.eE'].map((character) => character.charCodeAt(0)),
 );
@@ -18,12 +22,25 @@ const NUMBER_CHARACTERS = new Set(
 const MARK = `\0${randomBytes(12).toString('hex')}:`;
 const MARK_TEXT = JSON.stringify(MARK).slice(1, -1);
 
+/** Which of the two was meant, nobody can tell. */
+export class DoubledMember extends SyntaxError {
+  constructor(name: string) {
+    super(`The member ${JSON.stringify(name.slice(0, 40))} is there twice in one object.`);
+  }
+}
+
 /**
  * JSON without loss: an integer too long for a double becomes a bigint, any other long number the text it was written
- * as. Everything else is as `JSON.parse` has it.
+ * as, and an object with two members of one name is refused. Everything else is as `JSON.parse` has it.
  */
 export function parseExactJson(text: string): unknown {
-  if (!LONG_NUMBER.test(text)) return JSON.parse(text);
+  const value = LONG_NUMBER.test(text) ? parseMarked(text) : JSON.parse(text);
+  const doubled = findDoubledMember(text);
+  if (doubled !== null) throw new DoubledMember(doubled);
+  return value;
+}
+
+function parseMarked(text: string): unknown {
   return JSON.parse(markLongNumbers(text), (_key, value: unknown) =>
     typeof value === 'string' && value.startsWith(MARK)
       ? toNumber(value.slice(MARK.length))
@@ -57,6 +74,45 @@ function markLongNumbers(text: string): string {
     }
   }
   return marked + text.slice(taken);
+}
+
+/** Of a text that is known to be JSON: there a string before a colon is the name of a member. */
+function findDoubledMember(text: string): string | null {
+  const around: Set<string>[] = [];
+  let names = new Set<string>();
+  let at = 0;
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) {
+      const end = endOfString(text, at);
+      if (isBeforeColon(text, end)) {
+        const name = nameIn(text, at, end);
+        if (names.has(name)) return name;
+        names.add(name);
+      }
+      at = end;
+      continue;
+    }
+    if (code === OPENING_BRACE) {
+      around.push(names);
+      names = new Set();
+    } else if (code === CLOSING_BRACE) {
+      names = around.pop() as Set<string>;
+    }
+    at += 1;
+  }
+  return null;
+}
+
+function nameIn(text: string, start: number, end: number): string {
+  const name = text.slice(start + 1, end - 1);
+  return name.includes('\\') ? (JSON.parse(`"${name}"`) as string) : name;
+}
+
+function isBeforeColon(text: string, from: number): boolean {
+  let at = from;
+  while (BLANKS.has(text.charCodeAt(at))) at += 1;
+  return text.charCodeAt(at) === COLON;
 }
 
 function endOfString(text: string, start: number): number {

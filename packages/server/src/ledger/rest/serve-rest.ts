@@ -4,7 +4,8 @@ import type { Api, ZodTypes } from '../../api/zod-schemas.ts';
 import type { Program } from '../../compose.ts';
 import { accountRoutes } from './account-routes.ts';
 import { refuseInEnvelopes } from './envelope.ts';
-import { parseExactJson } from './exact-json.ts';
+import { DoubledMember, parseExactJson } from './exact-json.ts';
+import { proofRoutes } from './proof-routes.ts';
 import { soundnessRoutes } from './soundness-routes.ts';
 import { transactionRoutes } from './transaction-routes.ts';
 
@@ -17,6 +18,7 @@ export async function serveRest(app: Api, program: Program, ledger: Ledger): Pro
     api.setValidatorCompiler(() => () => true);
     transactionRoutes(api, ledger, program.credentials);
     accountRoutes(api, ledger, program.credentials);
+    proofRoutes(api, ledger, program.credentials);
     soundnessRoutes(api, ledger, program.credentials);
   });
 }
@@ -30,8 +32,9 @@ function readJsonExactly(api: Api): void {
     }
     try {
       done(null, parseExactJson(text as string));
-    } catch {
-      done(new Problem('invalid-request', 'The body is not valid JSON.'), undefined);
+    } catch (error) {
+      const why = error instanceof DoubledMember ? error.message : 'The body is not valid JSON.';
+      done(new Problem('invalid-request', why), undefined);
     }
   });
 }

@@ -1,13 +1,14 @@
 import type { CommittedTransaction, Ledger, Refusal } from '@onceward/ledger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { nodeKeyLines, readKey } from 'onceward/http';
 import { principalOf, requireRole } from '../../api/credential-check.ts';
 import type { Api } from '../../api/zod-schemas.ts';
 import type { CredentialStore } from '../../credentials/credential-store.ts';
 import { callerOf } from '../caller.ts';
 import * as documents from './documents.ts';
-import { JSON_TYPE, sendRefusal } from './envelope.ts';
-import { showCommitted, showIdempotency, showTransaction } from './views.ts';
+import { sendRefusal, sendText } from './envelope.ts';
+import { keyOf } from './key-of.ts';
+import { NO_TRANSACTION } from './proof-routes.ts';
+import { idempotencyText, showCommitted, showTransaction } from './views.ts';
 
 const tags = ['ledger'];
 const { refusals } = documents;
@@ -64,7 +65,8 @@ export function transactionRoutes(api: Api, ledger: Ledger, credentials: Credent
     async (request, reply) => {
       const { credential } = callerOf(principalOf(request));
       const found = ledger.history.idempotency(credential, request.params.key);
-      return found === undefined ? sendRefusal(reply, NO_KEY) : showIdempotency(found);
+      if (found === undefined) return sendRefusal(reply, NO_KEY);
+      return sendText(reply, 200, idempotencyText(found));
     },
   );
 }
@@ -80,7 +82,7 @@ function transact(ledger: Ledger, request: FastifyRequest, reply: FastifyReply):
   ledger.transact(caller, key, request.body).then(
     (result) => {
       if (!result.ok) sendRefusal(reply, result);
-      else reply.code(201).header('content-type', JSON_TYPE).send(committedText(result));
+      else sendText(reply, 201, committedText(result));
     },
     (error: unknown) => reply.send(error),
   );
@@ -90,21 +92,8 @@ function committedText(result: CommittedTransaction): string {
   return JSON.stringify(showCommitted(result));
 }
 
-const NO_TRANSACTION: Refusal = {
-  ok: false,
-  code: 'TRANSACTION_NOT_FOUND',
-  message: 'There is no such transaction.',
-};
 const NO_KEY: Refusal = {
   ok: false,
   code: 'IDEMPOTENCY_KEY_NOT_FOUND',
   message: 'This key was not used with this credential, or its window is over.',
 };
-
-function keyOf({ raw }: FastifyRequest): string | undefined | Refusal {
-  const reading = readKey(nodeKeyLines(raw), 'ledger');
-  if (reading.kind === 'key') return reading.key;
-  if (reading.kind === 'none') return undefined;
-  const message = `The Idempotency-Key is not valid: ${reading.reason}.`;
-  return { ok: false, code: 'IDEMPOTENCY_KEY_INVALID', message };
-}

@@ -3,8 +3,10 @@ import type {
   CommittedTransaction,
   IdempotencyView,
   IntegrityReport,
+  ProvenTransaction,
   RecoveredTransaction,
   TransactionView,
+  VerifiedAccount,
 } from '@onceward/ledger';
 
 /** The answer to a transaction, now and when it is asked for later. Amounts are decimal text: no parser rounds them. */
@@ -17,15 +19,17 @@ export function showCommitted(transaction: CommittedTransaction) {
   };
 }
 
-export function showIdempotency({ key, request, response, createdAt, status }: IdempotencyView) {
+/** As text: the request may hold numbers that no double does. */
+export function idempotencyText(found: IdempotencyView): string {
+  const { key, requestText, response, createdAt, status } = found;
   const { code, message } = response.ok ? { code: '', message: '' } : response;
-  return {
-    idempotency_key: key,
-    status,
-    request,
+  const before = { idempotency_key: key, status };
+  const after = {
     response: response.ok ? showCommitted(response) : { error: { code, message } },
     created_at: iso(createdAt),
   };
+  const [head, tail] = [JSON.stringify(before).slice(0, -1), JSON.stringify(after).slice(1)];
+  return `${head},"request":${requestText},${tail}`;
 }
 
 /** Another credential's key is nobody's business, so none is shown. */
@@ -40,6 +44,29 @@ export function showTransaction({ transaction, createdAt, blockHeight }: Transac
     block_height: blockHeight,
     ...(error === undefined ? {} : { error }),
   };
+}
+
+export function showAccountProof({ account, number, header, parts, proof }: VerifiedAccount) {
+  const { accountCount, accounts, rows } = parts;
+  return {
+    account: { ...account, balance: account.balance.toString(), number },
+    block_header: header,
+    parts: { account_count: accountCount, accounts, rows },
+    proof: { account_count: proof.accountCount, leaf: proof.leaf, path: pathOf(proof) },
+  };
+}
+
+export function showTransactionProof({ block, transaction, proof }: ProvenTransaction) {
+  const { position, count } = proof;
+  return {
+    transaction,
+    block_header: block.header,
+    proof: { position, count, path: pathOf(proof) },
+  };
+}
+
+function pathOf({ path }: { readonly path: readonly (readonly string[])[] }): string[][] {
+  return path.map((siblings) => [...siblings]);
 }
 
 export function showAccountEntry(entry: AccountEntry) {

@@ -1,21 +1,21 @@
 import Fastify, { type FastifyBaseLogger, LogController } from 'fastify';
-import type { Program } from '../compose.ts';
-import { demoRoutes } from '../demo/demo-routes.ts';
-import { serveJobs } from '../jobs/serve-jobs.ts';
-import { serveConnect } from '../ledger/grpc/serve-grpc.ts';
-import { serveRest } from '../ledger/rest/serve-rest.ts';
-import { VERSION } from '../version.ts';
-import { adminRoutes } from './admin-routes.ts';
-import { auditRoutes } from './audit-routes.ts';
-import { describeApi, serveDocuments } from './documents.ts';
-import { eventStream } from './event-stream.ts';
-import { healthRoutes } from './health-routes.ts';
-import { hostCheck } from './host-check.ts';
-import { OpenConnections } from './open-connections.ts';
-import { operationsRoutes } from './operations-routes.ts';
-import { assertHost, refuseMalformed, SERVER_OPTIONS } from './raw-refusals.ts';
-import { refuseEarly, refuseProperly } from './refusals.ts';
-import { type Api, validateWithZod, type ZodTypes } from './zod-schemas.ts';
+import { adminRoutes } from './api/admin-routes.ts';
+import { auditRoutes } from './api/audit-routes.ts';
+import { describeApi, serveDocuments } from './api/documents.ts';
+import { eventStream } from './api/event-stream.ts';
+import { healthRoutes } from './api/health-routes.ts';
+import { hostCheck } from './api/host-check.ts';
+import { OpenConnections } from './api/open-connections.ts';
+import { operationsRoutes } from './api/operations-routes.ts';
+import { assertHost, refuseMalformed, SERVER_OPTIONS } from './api/raw-refusals.ts';
+import { refuseEarly, refuseProperly } from './api/refusals.ts';
+import { type Api, validateWithZod, type ZodTypes } from './api/zod-schemas.ts';
+import type { Program } from './compose.ts';
+import { demoRoutes } from './demo/demo-routes.ts';
+import { serveJobs } from './jobs/serve-jobs.ts';
+import { serveConnect } from './ledger/grpc/serve-grpc.ts';
+import { serveRest } from './ledger/rest/serve-rest.ts';
+import { VERSION } from './version.ts';
 
 /** A scope and a key fill a path; each of their characters may take up nine (`%F0%9F%98` and so on). */
 const LONGEST_PARAMETER = 6_000;

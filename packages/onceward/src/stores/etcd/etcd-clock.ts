@@ -1,0 +1,46 @@
+import { get as getPlain } from 'node:http';
+import { get as getSecure } from 'node:https';
+import { StoreError } from '../../engine/errors.ts';
+import { type DurationMs, type EpochMs, SECOND } from '../../engine/units.ts';
+
+/**
+ * The time of the member that is furthest behind. etcd's API has no clock, but its client port also speaks HTTP/1.1,
+ * and each answer there has a `Date`. `null`: none of the members answers HTTP there, as with
+ * `--listen-client-http-urls`.
+ */
+export async function etcdTime(
+  endpoints: readonly string[],
+  timeoutMs: DurationMs,
+): Promise<EpochMs | null> {
+  const asked = await Promise.allSettled(endpoints.map((endpoint) => dateOf(endpoint, timeoutMs)));
+  const answers = asked.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  const known = answers.filter((date) => date !== null);
+  if (known.length > 0) return withinSecond(Math.min(...known), Date.now());
+  if (answers.length > 0) return null;
+  const cause = (asked[0] as PromiseRejectedResult).reason;
+  const message = `no member of etcd tells the time: ${(cause as Error).message}`;
+  throw new StoreError('ONCE_STORE_UNAVAILABLE', message, { cause, applied: 'no' });
+}
+
+/** The header tells seconds only; where our own clock agrees with it, that is the better guess. */
+function withinSecond(date: EpochMs, own: EpochMs): EpochMs {
+  return Math.min(Math.max(own, date), date + SECOND - 1);
+}
+
+function dateOf(endpoint: string, timeoutMs: DurationMs): Promise<EpochMs | null> {
+  const get = endpoint.startsWith('https:') ? getSecure : getPlain;
+  return new Promise((resolve, reject) => {
+    const request = get(new URL('/version', endpoint), { agent: false, timeout: timeoutMs });
+    request.once('response', (response) => {
+      response.resume();
+      const date = Date.parse(response.headers.date ?? '');
+      resolve(Number.isNaN(date) ? null : date);
+    });
+    request.once('timeout', () => request.destroy(new Error('it took too long')));
+    request.once('error', (error: NodeJS.ErrnoException) => {
+      // Somebody is there and does not speak HTTP/1.1.
+      if (error.code?.startsWith('HPE_') === true) resolve(null);
+      else reject(error);
+    });
+  });
+}

@@ -1,0 +1,142 @@
+import { endToEnd, inLibrary, type Mutant } from './mutant.ts';
+
+const inClient = (file: string, find: string, replace: string) =>
+  inLibrary(`client/${file}`, find, replace);
+
+const inRefusals = (find: string, replace: string) =>
+  inLibrary('refusals/refusals.ts', find, replace);
+
+/** What goes wrong between parts that are each right alone. */
+export const END_TO_END: readonly Mutant[] = [
+  endToEnd(
+    'an upstream that fell silent is taken not to have acted',
+    'E16',
+    inRefusals("'UPSTREAM_TIMEOUT', 'same_key', 'unknown'", "'UPSTREAM_TIMEOUT', 'new_key', 'no'"),
+  ),
+  endToEnd(
+    'an upstream that broke off is taken not to have acted',
+    'E16',
+    inRefusals("'UPSTREAM_RESET', 'same_key', 'unknown'", "'UPSTREAM_RESET', 'new_key', 'no'"),
+  ),
+  endToEnd('the gateway frees the key of a request that got no answer', 'H15', {
+    file: 'packages/server/src/gateway/gateway-exchange.ts',
+    find: "fault !== 'refused' && this",
+    replace: "fault === 'refused' && this",
+  }),
+  endToEnd(
+    'a group turns back from a step in doubt',
+    'C15',
+    inClient(
+      'transition.ts',
+      "return fail(operation, 'unknown', { code: 'IN_DOUBT', reason: verdict.reason, answer }, now);",
+      "return refused({ ...operation, unsettledSince: null }, { code: 'REFUSED', reason: '' }, ways);",
+    ),
+  ),
+  endToEnd(
+    'the client does not know the codes of the sync envelope',
+    'C14',
+    inClient('verdict.ts', '{ ...said, ...saidInside }', '{ ...said }'),
+    inClient('verdict.ts', 'asText(code).toLowerCase()', "''"),
+  ),
+  endToEnd(
+    'an answer that was not kept is taken for a refusal',
+    'C14',
+    inClient('verdict.ts', "if (happened === 'yes') return { kind: 'done' };", ''),
+    inClient(
+      'verdict.ts',
+      "    case 'response-not-retained':\n      return { kind: 'done' };\n",
+      '',
+    ),
+  ),
+  endToEnd(
+    'a submission that nobody answered counts as not taken in',
+    'E16',
+    inRefusals(
+      "'MANAGER_UNAVAILABLE', 'same_key', 'unknown'",
+      "'MANAGER_UNAVAILABLE', 'same_key', 'no'",
+    ),
+  ),
+  endToEnd(
+    'what was sent longer ago than the server remembers is sent again',
+    'H20',
+    inClient(
+      'runner.ts',
+      'if (isPastWindow(operation, now, replayWindowMs)) {',
+      'if (operation.attempts < 0) {',
+    ),
+    inClient('sender.ts', 'if (firstSent !== null) headers', 'if (firstSent === 0) headers'),
+  ),
+  endToEnd(
+    'the page at the end of a redirect counts as done',
+    'C18',
+    inClient(
+      'sender.ts',
+      'if (redirected && isDone?.({ ...answer, url }) !== true)',
+      'if (redirected && isDone?.({ ...answer, url }) === false)',
+    ),
+  ),
+  endToEnd(
+    'an edit is made while the outcome is unknown',
+    'C7',
+    inClient(
+      'transition.ts',
+      'if (wish === null || operation.unsettledSince !== null) return null;',
+      'if (wish === null) return null;',
+    ),
+  ),
+  endToEnd(
+    'what may have happened is edited as soon as it is tried again',
+    'C14',
+    inClient(
+      'transition.ts',
+      'return { ...fresh, unsettledSince, retriedAt: world.now() };',
+      'return fresh;',
+    ),
+  ),
+  endToEnd(
+    'a refusal at the door settles what was sent before',
+    'C14',
+    inClient(
+      'verdict.ts',
+      "return verdict.kind === 'refused' && verdict.atTheDoor\n",
+      "return verdict.kind === 'refused' && verdict.reason === ''\n",
+    ),
+  ),
+  endToEnd(
+    'the answer to an old key settles the new one',
+    'C7',
+    inClient(
+      'runner.ts',
+      'while (current !== null && currentRequest(current).key === key && !this',
+      'while (current !== null && key !== null && !this',
+    ),
+  ),
+  endToEnd(
+    'each attempt at a submission makes a job of its own',
+    'J6',
+    inLibrary(
+      'jobs/manager.ts',
+      'const jobId = await attempt.step<string>(ID_STEP, noId);',
+      'const jobId = randomUUID();',
+    ),
+  ),
+  endToEnd(
+    'a write that may be committed is given up as refused',
+    'S4',
+    inClient(
+      'ledger-writer.ts',
+      'return !error.isTransient && (!isInDoubt || SAYS_ENOUGH.includes(error.status));',
+      "return error.status !== '' && SAYS_ENOUGH.length > 0 && isInDoubt;",
+    ),
+  ),
+  endToEnd(
+    'a write is sent again after the ledger has forgotten its key',
+    'S5',
+    inClient('ledger-doubt.ts', 'return now - (write.sent_at ?? 0) >= known;', 'return known < 0;'),
+  ),
+  endToEnd('the ledger runs a write again under the key of the first', 'S4', {
+    file: 'packages/ledger/src/pipeline/apply-write.ts',
+    find: 'const receipt = findReceipt(machine, name, request.key);',
+    replace: "const receipt = request.key === '' ? findReceipt(machine, name, '') : undefined;",
+  }),
+];
