@@ -27,9 +27,25 @@ describe('npm run simulate', () => {
     expect(stdout).toMatch(/reaches p\dl1/);
   });
 
+  it('runs the world from the device to the effect, and says how to see a seed again', async () => {
+    const { code, stdout } = await simulate(
+      '--world',
+      'end-to-end',
+      '--seeds',
+      '20',
+      '--jobs',
+      '2',
+    );
+    expect(stdout).toMatch(/^20 seeds in [\d.]+ s: .*, 0 violations$/m);
+    expect(code).toBe(0);
+    const told = await simulate('--world', 'end-to-end', '--seed', '3');
+    expect(told.stdout).toContain('npm run simulate -- --world end-to-end --seed 3');
+  });
+
   it('names the argument that is wrong', async () => {
     const { code, stderr } = await simulate('--seeds', '-5x');
     expect(code).toBe(2);
     expect(stderr).toMatch(/--seeds/);
+    expect((await simulate('--world', 'moon')).stderr).toMatch(/--world is moon/);
   });
 });

@@ -179,7 +179,7 @@ const LEDGER_ROOMS: readonly Room[] = [
     holds: 'blocks, headers, proofs',
     values: ['blocks/', 'state/merkle-list.ts', 'rules/transaction-id.ts'],
     types: ['state/'],
-    packages: NONE,
+    packages: /^onceward$/,
   },
   {
     room: 'pipeline/',
@@ -198,7 +198,7 @@ const LEDGER_ROOMS: readonly Room[] = [
     room: '',
     holds: 'the front: joins the rooms, and is all that a door sees',
     values: ['rules/', 'state/', 'home/', 'log/', 'blocks/', 'pipeline/'],
-    packages: /^(node:(crypto|path)|onceward)$/,
+    packages: /^(node:(crypto|path)|onceward(\/refusals)?)$/,
   },
 ];
 

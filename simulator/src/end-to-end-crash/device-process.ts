@@ -14,6 +14,7 @@ const storage = await openLogStorage({ directory, waitForLock: new AbortControll
 const outbox = new Outbox({
   storage,
   groups,
+  replayWindowMs: 3_600_000,
   retry: { baseMs: 20, capMs: 200, maxAttempts: 6, timeoutMs: 3_000 },
   breaker: { failures: 1_000, windowMs: 1_000, openMs: 50 },
   auth: { headers: () => ({ authorization: 'Bearer device' }) },

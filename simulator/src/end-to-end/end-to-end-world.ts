@@ -19,8 +19,10 @@ export interface TraceLine {
 const MOST_EVENTS = 60_000;
 const LOOK_MS = 7_000;
 const CONCLUDE_MS = 20_000;
-/** How often doubts are asked about again at the end. Some stay: an API that has redirected is replayed as such. */
+/** How often doubts are asked about again at the end. */
 const ROUNDS = 3;
+/** A redirect is kept as any answer is, and says nothing about what was done before it. */
+const KEPT_REDIRECT = /redirected/;
 
 /**
  * A device, its user, a gateway or two before an API, the server for jobs and the ledger, and everything that goes
@@ -239,7 +241,6 @@ export class EndToEndWorld {
     for (const { outbox } of this.#device.tabs) {
       if (outbox.status.getSnapshot().paused !== 'auth') continue;
       this.#tokens.signIn(this.#tokens.user);
-      // One that could not be stored is asked for again.
       outbox.resume().catch(() => {});
     }
   }
@@ -293,6 +294,10 @@ export class EndToEndWorld {
     for (const { intention, id, isCancelled } of this.#user.wanted) {
       if (isCancelled || this.#stored.operations.has(id ?? '')) continue;
       this.judge.violate('nothing that was queued is lost', `${intention.name} as ${id}`);
+    }
+    for (const { id, reason } of this.#user.doubtful) {
+      if (KEPT_REDIRECT.test(reason)) continue;
+      this.judge.violate('what the server knows is known in the end', `${id}: ${reason}`);
     }
     const { ledger, ledgerDisk } = this.#servers;
     const { organization } = ledgerDisk;

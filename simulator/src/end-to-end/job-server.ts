@@ -10,6 +10,7 @@ import {
   type RefusedWhy,
   submissionOf,
 } from 'onceward/jobs';
+import { parseJobKey } from 'onceward/keys';
 import type { Dice, VirtualTime } from '../outbox/virtual-time.ts';
 import type { Judge } from './judge.ts';
 import type { Life } from './life.ts';
@@ -92,8 +93,16 @@ export class JobServer {
   receive(request: WireRequest, _caller: Caller, reply: Reply): void {
     this.#open.add(reply);
     const key = request.headers['idempotency-key'] ?? '';
+    const sent = request.headers['idempotency-first-sent'];
+    const firstSentAt = sent === undefined ? undefined : Date.parse(sent);
     const { type, payload } = JSON.parse(request.body) as { type: string; payload: unknown };
-    void this.#gate.submit(submissionOf({ tenant: TENANT, key, type, payload })).then((answer) => {
+    if (!parseJobKey(key).ok) {
+      this.#open.delete(reply);
+      reply(wireOf('key-invalid', { detail: 'not the form of a job key', key }));
+      return;
+    }
+    const submission = submissionOf({ tenant: TENANT, key, type, payload, firstSentAt });
+    void this.#gate.submit(submission).then((answer) => {
       if (!this.#life.alive) return;
       this.#open.delete(reply);
       reply(toWire(answer, key));
@@ -132,11 +141,15 @@ function toWire(answer: Answer, key: string): WireAnswer {
   if (answer.status === 'refused') {
     const { retryAfterMs } = answer;
     const details = { detail: answer.why, key, ...(retryAfterMs && { retryAfterMs }) };
-    const refusal = problemAnswer(REFUSALS[answer.why], 'jobs', details);
-    return { ...refusal, body: Buffer.from(refusal.body).toString() };
+    return wireOf(REFUSALS[answer.why], details);
   }
   const marks = ['content-type', 'application/json', 'idempotency-replayed'];
   const headers = [...marks, String(answer.wasDuplicate)];
   const status = answer.status === 'rejected' ? 422 : 202;
   return { status, headers, body: JSON.stringify({ status: answer.status }) };
+}
+
+function wireOf(name: ProblemName, details: Parameters<typeof problemAnswer>[2]): WireAnswer {
+  const refusal = problemAnswer(name, 'jobs', details);
+  return { ...refusal, body: Buffer.from(refusal.body).toString() };
 }

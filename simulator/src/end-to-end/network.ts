@@ -107,9 +107,7 @@ export class Network {
 function requestOf(address: string, init: RequestInit | undefined): WireRequest {
   const { host, pathname, search } = new URL(address);
   const headers: Record<string, string> = {};
-  for (const [name, value] of new Headers(init?.headers)) {
-    headers[name.toLowerCase()] = String(value);
-  }
+  for (const [name, value] of new Headers(init?.headers)) headers[name] = value;
   const body = String(init?.body ?? '');
   return { host, method: init?.method ?? 'GET', target: pathname + search, headers, body };
 }

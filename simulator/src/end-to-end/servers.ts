@@ -114,7 +114,8 @@ export class Servers {
 
   heal(): void {
     const { faults } = this.upstream;
-    const { slowestEffectMs } = faults;
+    // Sooner than any gateway loses its patience.
+    const slowestEffectMs = Math.min(faults.slowestEffectMs, 500);
     for (const name of Object.keys(faults)) Object.assign(faults, { [name]: 0 });
     Object.assign(faults, { slowestEffectMs, down: false });
     this.setStores({ requestLost: 0, replyLost: 0, down: false });

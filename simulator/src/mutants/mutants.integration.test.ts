@@ -12,12 +12,16 @@ const SOME = [
   'an unreadable record counts as absent',
   'the near tier ignores the scope',
   'a finished step is run again',
+  'an upstream that fell silent is taken not to have acted',
+  'a group turns back from a step in doubt',
+  'the page at the end of a redirect counts as done',
 ];
 
-describe('a bug in the engine', () => {
-  for (const { name, breaks, edits } of MUTANTS.filter((mutant) => SOME.includes(mutant.name))) {
+describe('a planted bug', () => {
+  for (const mutant of MUTANTS.filter(({ name }) => SOME.includes(name))) {
+    const { name, breaks } = mutant;
     it(`[${breaks}] is found, and its story fits a screen: ${name}`, async () => {
-      const caught = await huntMutant({ name, breaks, edits }, 3_000);
+      const caught = await huntMutant(mutant, 3_000);
       expect(caught.rule).not.toBeNull();
       expect(caught.lines).toBeLessThanOrEqual(25);
       expect(caught.story).toContain('VIOLATION');

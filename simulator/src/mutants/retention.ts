@@ -87,8 +87,8 @@ export const RETENTION: readonly Mutant[] = [
     edits: [
       inEngine(
         'engine-clock.ts',
-        'return { leases, retention: Math.min(leases, carriedOn(this.#started, elapsed)) };',
-        'return { leases, retention: leases };',
+        'return { leases, retention: Math.min(leases, started), latest };',
+        'return { leases, retention: leases, latest };',
       ),
     ],
   },
