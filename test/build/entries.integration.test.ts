@@ -9,6 +9,7 @@ import { manifestOf, PackedPackages } from './packed-packages.ts';
 const PEERS: Readonly<Record<string, readonly string[]>> = {
   './hono': ['hono'],
   './nest': ['@nestjs/common', '@nestjs/core', 'rxjs'],
+  './react': ['react'],
   './opentelemetry': ['@opentelemetry/api'],
   './testing': ['fast-check', 'vitest'],
 };

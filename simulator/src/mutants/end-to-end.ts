@@ -28,20 +28,25 @@ export const END_TO_END: readonly Mutant[] = [
     'C15',
     inClient(
       'transition.ts',
-      "    case 'in_doubt':\n      return fail(operation, 'unknown', verdict.reason, world.now());",
-      "    case 'in_doubt':\n      return refused({ ...operation, unsettledSince: null }, verdict.reason, world.now());",
+      "return fail(operation, 'unknown', { code: 'IN_DOUBT', reason: verdict.reason, answer }, now);",
+      "return refused({ ...operation, unsettledSince: null }, { code: 'REFUSED', reason: '' }, ways);",
     ),
   ),
   endToEnd(
     'the client does not know the codes of the sync envelope',
     'C14',
-    inClient('verdict.ts', '    [kind.code, kind],\n', ''),
-    inClient('verdict.ts', '    ...saidInside,\n', ''),
+    inClient('verdict.ts', '{ ...said, ...saidInside }', '{ ...said }'),
+    inClient('verdict.ts', 'asText(code).toLowerCase()', "''"),
   ),
   endToEnd(
     'an answer that was not kept is taken for a refusal',
     'C14',
     inClient('verdict.ts', "if (happened === 'yes') return { kind: 'done' };", ''),
+    inClient(
+      'verdict.ts',
+      "    case 'response-not-retained':\n      return { kind: 'done' };\n",
+      '',
+    ),
   ),
   endToEnd(
     'a submission that nobody answered counts as not taken in',
@@ -56,9 +61,10 @@ export const END_TO_END: readonly Mutant[] = [
     'H20',
     inClient(
       'runner.ts',
-      'if (!onlyAttempt && isPastWindow(operation, world.now(), replayWindowMs)) {',
+      'if (isPastWindow(operation, now, replayWindowMs)) {',
       'if (operation.attempts < 0) {',
     ),
+    inClient('sender.ts', 'if (firstSent !== null) headers', 'if (firstSent === 0) headers'),
   ),
   endToEnd(
     'the page at the end of a redirect counts as done',
@@ -81,7 +87,11 @@ export const END_TO_END: readonly Mutant[] = [
   endToEnd(
     'what may have happened is edited as soon as it is tried again',
     'C14',
-    inClient('transition.ts', 'return { ...fresh, unsettledSince: world.now() };', 'return fresh;'),
+    inClient(
+      'transition.ts',
+      'return { ...fresh, unsettledSince, retriedAt: world.now() };',
+      'return fresh;',
+    ),
   ),
   endToEnd(
     'a refusal at the door settles what was sent before',

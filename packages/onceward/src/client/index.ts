@@ -62,5 +62,6 @@ export type { OutboxAuth, RedirectedAnswer } from './sender.ts';
 export { indexedDbStorage } from './storages/indexed-db.ts';
 export { memoryStorage } from './storages/memory.ts';
 export { openSnapshotStorage, type SnapshotPlace } from './storages/snapshot.ts';
+export { answerOf } from './typed-answer.ts';
 export { judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';
 export { type Wiped, wipe } from './wipe.ts';

@@ -11,7 +11,7 @@ import {
   server,
   storage,
 } from '../../test/client/lives.ts';
-import { groups, idempotentFetch, memoryStorage, wipe } from './index.ts';
+import { answerOf, groups, idempotentFetch, memoryStorage, wipe } from './index.ts';
 
 freshForEachTest();
 
@@ -151,6 +151,20 @@ describe('patience', () => {
 });
 
 describe('what became of it', () => {
+  it('[C18] the answer of a success and of a refusal can be read as what it is', async () => {
+    const refusing: typeof fetch = async (input, init) =>
+      String(input).endsWith('/no')
+        ? Response.json({ title: 'No' }, { status: 422 })
+        : server.fetch(input, init);
+    const outbox = life({ fetch: refusing });
+    const done = await outbox.enqueue(order('a'));
+    const refused = await outbox.enqueue({ url: '/no' });
+    await pass(SECOND);
+    expect(answerOf<{ id: string }>(await outbox.whenSettled(done.id))?.id).toBe('id-of-a');
+    expect(answerOf<{ title: string }>(await outbox.whenSettled(refused.id))?.title).toBe('No');
+    expect(answerOf(null)).toBeNull();
+  });
+
   it('[C15] the first cause of a group survives an undo that is refused', async () => {
     server.refuseItem('card', 402);
     server.refuseItem('no flight', 409);

@@ -35,7 +35,7 @@ export function takeRequest(given: OutboxRequest, core: Base): StoredRequest {
   const taken = json === undefined ? body : toJson(json);
   const isBytes = taken instanceof Uint8Array;
   if (taken !== undefined && !isBytes && typeof taken !== 'string') {
-    throw invalid('body is text or a Uint8Array, nothing else can be stored');
+    throw invalid('body is text or a Uint8Array');
   }
   // Before bytes are turned into text, which takes long if there are many.
   if (taken && taken.length > LARGEST_BODY) {
@@ -56,10 +56,10 @@ function takeHeaders(given: HeadersInit | undefined, isJson: boolean): Record<st
   const headers: Record<string, string> = isJson ? { 'content-type': 'application/json' } : {};
   for (const [name, value] of attempt('headers', () => new Headers(given))) {
     if (CREDENTIAL.test(name)) {
-      throw invalid(`header ${name} is a credential, never stored: give it in auth.headers`);
+      throw invalid(`${name} is a credential, never stored: give it in auth.headers`);
     }
     if (KEY_HEADERS.test(name)) {
-      throw invalid(`header ${name} is set by the outbox: give it as key`);
+      throw invalid(`${name} is set by the outbox: give it as key`);
     }
     headers[name] = value;
   }
