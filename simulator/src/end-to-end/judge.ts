@@ -93,7 +93,9 @@ export class Judge {
 
   /** An operation is stored as waiting: new, changed, or on its way again. */
   waits(before: WaitingOperation | FailedOperation | null, now: WaitingOperation): void {
-    const { id, lane, steps } = now;
+    const { id, steps } = now;
+    // An owner's lane: the lanes of two do not wait for each other.
+    const lane = id.slice(0, id.lastIndexOf('/'));
     const known = this.#operations.get(id);
     if (known === undefined) {
       const number = Number(/\d+/.exec(id.slice(id.lastIndexOf('/')))?.[0]);

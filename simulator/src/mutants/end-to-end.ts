@@ -28,15 +28,14 @@ export const END_TO_END: readonly Mutant[] = [
     'C15',
     inClient(
       'transition.ts',
-      "    case 'in_doubt':\n      return fail(operation, 'unknown', verdict.reason, world.now());",
-      "    case 'in_doubt':\n      return refused({ ...operation, unsettledSince: null }, verdict.reason, world.now());",
+      "return fail(operation, 'unknown', { code: 'IN_DOUBT', reason: verdict.reason, answer }, now);",
+      "return refused({ ...operation, unsettledSince: null }, { code: 'REFUSED', reason: verdict.reason, answer }, ways);",
     ),
   ),
   endToEnd(
-    'the client does not know the codes of the sync envelope',
+    'the client does not read what the sync envelope says',
     'C14',
-    inClient('verdict.ts', '    [kind.code, kind],\n', ''),
-    inClient('verdict.ts', '    ...saidInside,\n', ''),
+    inClient('verdict.ts', '{ ...said, ...saidInside } as', '{ ...said } as'),
   ),
   endToEnd(
     'an answer that was not kept is taken for a refusal',
@@ -52,13 +51,56 @@ export const END_TO_END: readonly Mutant[] = [
     ),
   ),
   endToEnd(
-    'what was sent longer ago than the server remembers is sent again',
+    'what was sent longer ago than the server remembers is sent as if it were new',
     'H20',
     inClient(
       'runner.ts',
-      'if (!onlyAttempt && isPastWindow(operation, world.now(), replayWindowMs)) {',
+      'if (isPastWindow(operation, now, replayWindowMs)) {',
       'if (operation.attempts < 0) {',
     ),
+    inClient('sender.ts', 'if (firstSent !== null) headers', 'if (firstSent === 0) headers'),
+  ),
+  endToEnd(
+    'a server runs what may be older than it remembers',
+    'H20',
+    inClient(
+      'runner.ts',
+      'if (isPastWindow(operation, now, replayWindowMs)) {',
+      'if (operation.attempts < 0) {',
+    ),
+    inLibrary(
+      'engine/first-sent.ts',
+      'if (firstSentAt === undefined) return false;',
+      'if (firstSentAt === undefined || firstSentAt > 0) return false;',
+    ),
+  ),
+  endToEnd(
+    "whoever is signed in sends everybody's operations",
+    'C17',
+    inClient(
+      'runner.ts',
+      'if (operation === null || ownerOf(operation) !== owner()) return false;',
+      'if (operation === null || owner === null) return false;',
+    ),
+    inClient(
+      'sender.ts',
+      "if (owner() !== ownerOf(operation)) return said({ kind: 'not_sent' });",
+      '',
+    ),
+  ),
+  endToEnd(
+    'an operation goes out with the credentials of someone who has signed in meanwhile',
+    'C17',
+    inClient(
+      'sender.ts',
+      "if (owner() !== ownerOf(operation)) return said({ kind: 'not_sent' });",
+      '',
+    ),
+  ),
+  endToEnd(
+    'a busy server uses up attempts',
+    'C18',
+    inClient('transition.ts', '(verdict.isBusy ? 0 : 1)', '1'),
   ),
   endToEnd(
     'the page at the end of a redirect counts as done',
@@ -81,7 +123,11 @@ export const END_TO_END: readonly Mutant[] = [
   endToEnd(
     'what may have happened is edited as soon as it is tried again',
     'C14',
-    inClient('transition.ts', 'return { ...fresh, unsettledSince: world.now() };', 'return fresh;'),
+    inClient(
+      'transition.ts',
+      'const unsettledSince = operation.unsettledSince ?? operation.failedAt;',
+      'const unsettledSince = null;',
+    ),
   ),
   endToEnd(
     'a refusal at the door settles what was sent before',
