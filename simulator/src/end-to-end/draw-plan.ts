@@ -24,6 +24,7 @@ export function drawEndToEnd(seed: number): EndToEndPlan {
     seed,
     profile: dice.pick(['http', 'http', 'sync', 'stripe'] as const),
     gateways: dice.between(1, 2),
+    locks: dice.pick(['web', 'web', 'lease', 'none'] as const),
     leaseMs: dice.pick([5_000, MINUTE]),
     upstreamTimeoutMs: dice.pick([2_000, 8_000, 20_000]),
     slowestEffectMs: dice.pick([5, 500, 12_000]),

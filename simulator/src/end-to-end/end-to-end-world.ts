@@ -1,4 +1,4 @@
-import type { WaitingOperation } from 'onceward/client';
+import { leaseLock, noLock, type WaitingOperation } from 'onceward/client';
 import { SimulatedDevice, type Tab } from '../outbox/simulated-device.ts';
 import { Dice, VirtualTime } from '../outbox/virtual-time.ts';
 import { Judge, type Violation } from './judge.ts';
@@ -56,7 +56,7 @@ export class EndToEndWorld {
     this.plan = plan;
     this.#isTraced = traced;
     const tell = (text: string) => this.#tell(text);
-    const judge = new Judge(tell);
+    const judge = new Judge(tell, plan.locks !== 'none');
     this.judge = judge;
     this.#tokens = new Tokens(time, diceFor(1), plan.intentions[0]?.user ?? '');
     this.#tokens.refreshFails = rates.refreshFails;
@@ -93,14 +93,16 @@ export class EndToEndWorld {
   }
 
   #openDevice(dice: Dice): SimulatedDevice {
-    const { windowMs: replayWindowMs, rates } = this.plan;
+    const { windowMs: replayWindowMs, rates, locks } = this.plan;
     return new SimulatedDevice(
       this.#time,
       dice,
       {
         fetch: (isAlive) => this.#network.fetchOf(isAlive),
         storage: this.#stored.storage,
-        options: () => ({
+        options: (storage, world) => ({
+          ...(locks === 'lease' && { lock: leaseLock(storage, { world }) }),
+          ...(locks === 'none' && { lock: noLock }),
           auth: this.#tokens.auth,
           owner: () => this.#tokens.user,
           replayWindowMs,

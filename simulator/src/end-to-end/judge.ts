@@ -43,9 +43,12 @@ export class Judge {
   readonly #operations = new Map<string, Known>();
   readonly #operationOfKey = new Map<string, string>();
   readonly #tell: (text: string) => void;
+  readonly #isOrdered: boolean;
 
-  constructor(tell: (text: string) => void) {
+  /** `isOrdered`: something sees to it that one tab at a time sends. */
+  constructor(tell: (text: string) => void, isOrdered: boolean) {
     this.#tell = tell;
+    this.#isOrdered = isOrdered;
   }
 
   violate(rule: string, what: string): void {
@@ -79,7 +82,7 @@ export class Judge {
       this.violate('what is reported not done does not happen', `${name}: ${said}`);
     }
     if (by !== user) this.violate('nothing is done in the name of another', `${name} by ${by}`);
-    if (!undo) this.#checkOrder(key, name);
+    if (!undo && this.#isOrdered) this.#checkOrder(key, name);
   }
 
   #checkOrder(key: string, name: string): void {

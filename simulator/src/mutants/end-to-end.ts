@@ -98,6 +98,15 @@ export const END_TO_END: readonly Mutant[] = [
     ),
   ),
   endToEnd(
+    'an edit is made while another tab has the original on its way',
+    'C7',
+    inClient(
+      'runner.ts',
+      'const onlyAttempt = wasFirst && current.begun === operation.begun;',
+      'const onlyAttempt = wasFirst;',
+    ),
+  ),
+  endToEnd(
     'a busy server uses up attempts',
     'C18',
     inClient('transition.ts', '(verdict.isBusy ? 0 : 1)', '1'),
