@@ -85,6 +85,18 @@ export function drawFaults(
   return events;
 }
 
+/** Drawn apart, so that all else that a seed stands for stays as it was. */
+export function drawNonsense(dice: Dice, processes: number): PlannedEvent[] {
+  if (!dice.chance(0.15)) return [];
+  const fault = { as: 'nonsense', rejects: dice.chance(0.5) } as const;
+  const process = dice.below(processes);
+  if (dice.chance(0.5)) {
+    return [{ kind: 'store_fault', process, call: dice.between(1, 20), fault }];
+  }
+  const at = dice.below(HEAL_AT);
+  return [{ kind: 'outage', at, forMs: dice.pick([100, 1_000, 4_000]), process, fault }];
+}
+
 /**
  * A process stands still in the midst of an effect, somebody else asks meanwhile, and an operator answers the doubt:
  * when the process comes to itself again, all has been said. Chance alone would seldom bring these together.

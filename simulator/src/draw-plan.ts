@@ -1,6 +1,6 @@
 import type { EffectKind, Policy } from 'onceward';
 import { Dice } from './dice.ts';
-import { drawFaults, HEAL_AT } from './draw-faults.ts';
+import { drawFaults, drawNonsense, HEAL_AT } from './draw-faults.ts';
 import type {
   Arrival,
   EffectScript,
@@ -29,8 +29,10 @@ export function drawPlan(seed: number): Plan {
   const operations = drawOperations(dice, store);
   const arrivals = drawArrivals(dice, operations, processes.length);
   // Some worlds are calm: what goes wrong there goes wrong without an excuse.
-  const faults = dice.chance(0.85) ? drawFaults(dice, operations, processes.length, arrivals) : [];
-  const events = [...arrivals, ...faults];
+  const isCalm = !dice.chance(0.85);
+  const faults = isCalm ? [] : drawFaults(dice, operations, processes.length, arrivals);
+  const nonsense = isCalm ? [] : drawNonsense(new Dice(seed, 6), processes.length);
+  const events = [...arrivals, ...faults, ...nonsense];
   return { seed, store, processes, operations, events, healAt: HEAL_AT };
 }
 

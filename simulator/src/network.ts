@@ -53,7 +53,8 @@ export class Network {
     });
   }
 
-  call<T>(life: Life, request: Request<T>): Promise<T> {
+  /** `nonsense`: what a store with a mistake in it might answer. */
+  call<T>(life: Life, request: Request<T>, nonsense?: T): Promise<T> {
     const call = this.#count(life);
     const dice = new Dice(this.#plan.seed, 2, life.process, call);
     const fault = this.#faultOf(life, call);
@@ -72,6 +73,11 @@ export class Network {
       };
       if (fault?.as === 'refused') {
         back(() => reject(unavailable('no')));
+        return;
+      }
+      if (fault?.as === 'nonsense') {
+        if (fault.rejects || nonsense === undefined) back(() => reject(undefined));
+        else back(() => resolve(nonsense));
         return;
       }
       if (fault?.as === 'lost_request') {

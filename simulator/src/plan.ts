@@ -94,7 +94,9 @@ export type StoreFault =
   /** Sent twice, as drivers do when they reconnect: it is the second time that is answered. */
   | { readonly as: 'repeated'; readonly byMs: number }
   | { readonly as: 'slow'; readonly byMs: number }
-  | { readonly as: 'refused' };
+  | { readonly as: 'refused' }
+  /** Nothing is done, and what comes back is no answer: a rejection that is no error, or a claim lost to nobody. */
+  | { readonly as: 'nonsense'; readonly rejects: boolean };
 
 export type PlannedEvent =
   | Arrival

@@ -16,6 +16,7 @@ import { type DatabaseParts, Transaction } from './transaction.ts';
 
 /** So few that a world of three operations takes more than one pass. */
 const SHARE = 2;
+const LOST_TO_NOBODY: SwapResult = { won: false, current: null };
 /** An answer that took longer tells the engine too little. */
 const SLOWEST_CLOCK_MS = 1_000;
 
@@ -54,9 +55,14 @@ export class StoreLink implements TransactionalStore<Transaction> {
     const { network, life, table, locks } = this.#parts;
     const tooLarge = refuseTooLarge(next, this.traits);
     if (tooLarge !== null) return Promise.reject(tooLarge);
-    return network.call(life, (reply) => {
-      locks.whenFree(id, null, () => reply(table.swap(life, id, expected, next)));
-    });
+    const nonsense = expected === null ? LOST_TO_NOBODY : undefined;
+    return network.call<SwapResult>(
+      life,
+      (reply) => {
+        locks.whenFree(id, null, () => reply(table.swap(life, id, expected, next)));
+      },
+      nonsense,
+    );
   }
 
   async *scan(query: ScanQuery): AsyncIterable<ScannedRecord> {

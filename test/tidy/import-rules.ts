@@ -173,7 +173,7 @@ const LEDGER_ROOMS: readonly Room[] = [
     holds: 'blocks, headers, proofs',
     values: ['blocks/', 'state/merkle-list.ts', 'rules/transaction-id.ts'],
     types: ['state/'],
-    packages: NONE,
+    packages: /^onceward$/,
   },
   {
     room: 'pipeline/',
@@ -192,7 +192,7 @@ const LEDGER_ROOMS: readonly Room[] = [
     room: '',
     holds: 'the front: joins the rooms, and is all that a door sees',
     values: ['rules/', 'state/', 'home/', 'log/', 'blocks/', 'pipeline/'],
-    packages: /^(node:(crypto|path)|onceward)$/,
+    packages: /^(node:(crypto|path)|onceward(\/refusals)?)$/,
   },
 ];
 

@@ -143,7 +143,8 @@ export class Checkpointer {
     let bytes = 0;
     while (first < end && bytes < over) {
       const block = book.sizeAndTime(first);
-      if (block !== undefined && block.at > windowBegins) break;
+      // One that is damaged or lost goes with its neighbours.
+      if (block !== null && block.at > windowBegins) break;
       bytes += block?.length ?? 0;
       first += 1;
       if (first % LOOKED_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));

@@ -11,8 +11,8 @@
  *
  * - A door authenticates and makes the `Caller`: `actor` for the record, `credential` (the public half) for the
  *   scope of idempotency keys. A request that brings an `actor` of its own is refused here.
- * - Every expected no is a `Refusal` with a code of `REFUSALS`, which has the HTTP status, the advice about
- *   retrying, and whether gRPC should answer with a status (`malformed`) or inside the response. A rejected promise
+ * - Every expected no is a `Refusal` with a code of `REFUSALS`, which has the HTTP status, what may be sent next, what
+ *   happened, and whether gRPC should answer with a status (`isMalformed`) or inside the response. A rejected promise
  *   is a `StoreError`: the ledger has stopped (503), and unless it says `applied: 'no'` the outcome is unknown.
  * - Transactions: `transact`, `createAccount`; `reads.account`; `history.accountEntries`, `.transaction`,
  *   `.idempotency`; `recovery`, `integrity`. Bodies are as on the wire; amounts may be bigints, strings of digits or
@@ -72,13 +72,11 @@ export type {
   VerifiedEntity,
 } from './reads.ts';
 export {
-  type Advice,
-  adviceOf,
   type DuplicateLayer,
-  happenedOf,
   REFUSALS,
   type Refusal,
   type RefusalCode,
+  retryOf,
   type WriteProof,
 } from './refusal.ts';
 export type { Actor } from './rules/actor.ts';

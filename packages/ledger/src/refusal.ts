@@ -1,42 +1,10 @@
+import { LEDGER_REFUSALS, type LedgerRefusalCode, type Retry } from 'onceward/refusals';
 import type { BlockHeader, TransactionProof } from './blocks/block.ts';
 
-/** What a caller should do next: send again under the same key, under a new one, or not at all. */
-export type Advice = 'same_key' | 'new_key' | 'never';
+/** Every way in which the ledger says no: the table that both sides of the wire read. */
+export const REFUSALS = LEDGER_REFUSALS;
 
-/**
- * Every way in which the ledger says no. `status` is for HTTP; `malformed` marks what a gRPC door answers with
- * a status of its own (`INVALID_ARGUMENT`, `NOT_FOUND`) instead of an error inside a successful response.
- */
-export const REFUSALS = {
-  IDEMPOTENCY_KEY_REQUIRED: { status: 400, advice: 'never', malformed: true },
-  IDEMPOTENCY_KEY_INVALID: { status: 400, advice: 'never', malformed: true },
-  INVALID_FIELD: { status: 400, advice: 'never', malformed: true },
-  INVALID_SEQUENCE: { status: 400, advice: 'never', malformed: true },
-  INVALID_BALANCE_POLICY: { status: 400, advice: 'never', malformed: true },
-  ACTOR_NOT_ALLOWED: { status: 400, advice: 'never', malformed: true },
-  TOO_LARGE: { status: 400, advice: 'never', malformed: true },
-  ACCOUNT_NOT_FOUND: { status: 404, advice: 'never', malformed: true },
-  TRANSACTION_NOT_FOUND: { status: 404, advice: 'never', malformed: true },
-  IDEMPOTENCY_KEY_NOT_FOUND: { status: 404, advice: 'never', malformed: true },
-  ORGANIZATION_NOT_FOUND: { status: 404, advice: 'never', malformed: true },
-  VAULT_NOT_FOUND: { status: 404, advice: 'never', malformed: true },
-  BLOCK_NOT_FOUND: { status: 404, advice: 'never', malformed: true },
-  DUPLICATE_IDEMPOTENCY_KEY: { status: 409, advice: 'never', malformed: false },
-  BATCH_ROLLED_BACK: { status: 409, advice: 'same_key', malformed: false },
-  INSUFFICIENT_FUNDS: { status: 422, advice: 'new_key', malformed: false },
-  BALANCE_OUT_OF_RANGE: { status: 422, advice: 'new_key', malformed: false },
-  OVERLOADED: { status: 503, advice: 'same_key', malformed: false },
-  SEQUENCE_GAP: { status: 409, advice: 'never', malformed: false },
-  SEQUENCE_EXHAUSTED: { status: 409, advice: 'never', malformed: false },
-  ALREADY_COMMITTED: { status: 409, advice: 'never', malformed: false },
-  IDEMPOTENCY_KEY_REUSED: { status: 422, advice: 'new_key', malformed: false },
-  KEY_EXISTS: { status: 409, advice: 'new_key', malformed: false },
-  KEY_NOT_FOUND: { status: 409, advice: 'new_key', malformed: false },
-  VERSION_MISMATCH: { status: 409, advice: 'new_key', malformed: false },
-  VALUE_MISMATCH: { status: 409, advice: 'new_key', malformed: false },
-} as const satisfies Record<string, { status: number; advice: Advice; malformed: boolean }>;
-
-export type RefusalCode = keyof typeof REFUSALS;
+export type RefusalCode = LedgerRefusalCode;
 
 /** Which of the three layers found a duplicate: before the queue, in the same batch, or among what is committed. */
 export type DuplicateLayer = 'in_flight' | 'batch' | 'database';
@@ -65,18 +33,9 @@ export interface Refusal {
   readonly proof?: WriteProof;
 }
 
-/**
- * What became of what was asked. A duplicate is told of a key, not of a request: whether this very one has happened,
- * `GET /idempotency/{key}` tells.
- */
-export function happenedOf({ code }: Pick<Refusal, 'code'>): 'no' | 'unknown' {
-  const isOfAnEarlierOne = code === 'DUPLICATE_IDEMPOTENCY_KEY' || code === 'ALREADY_COMMITTED';
-  return isOfAnEarlierOne ? 'unknown' : 'no';
-}
-
 /** What is in flight may yet be undone with its batch, so its duplicate may ask again under the same key. */
-export function adviceOf({ code, layer }: Refusal): Advice {
-  return layer === 'in_flight' ? 'same_key' : REFUSALS[code].advice;
+export function retryOf({ code, layer }: Pick<Refusal, 'code' | 'layer'>): Retry {
+  return layer === 'in_flight' ? 'same_key' : REFUSALS[code].retry;
 }
 
 export function refuse(

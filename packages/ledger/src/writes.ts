@@ -228,10 +228,19 @@ export class Writes {
   }
 
   #prove({ height, position }: Location): WriteProof | undefined {
-    const block = this.#book.block(height);
+    const block = this.#readBlock(height);
     const transaction = block?.texts[position];
     if (block === undefined || transaction === undefined) return undefined;
     return { blockHeader: block.header, transaction, txProof: proveTransaction(block, position) };
+  }
+
+  /** The write is committed, whatever has become of its block since: without it there is no proof, and no failure. */
+  #readBlock(height: number): Block | undefined {
+    try {
+      return this.#book.block(height);
+    } catch {
+      return undefined;
+    }
   }
 }
 

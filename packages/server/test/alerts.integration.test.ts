@@ -59,8 +59,13 @@ async function rounds(url: string, count: number, traffic: (url: string) => Prom
 }
 
 const proven = new Set<string>();
-function expectFiring(alert: string, scrapes: readonly Scrape[], heldSeconds = 0): void {
-  expect({ alert, fires: fires(alert, RULES, scrapes, heldSeconds) }).toEqual({
+function expectFiring(
+  alert: string,
+  scrapes: readonly Scrape[],
+  heldSeconds = 0,
+  apart?: number,
+): void {
+  expect({ alert, fires: fires(alert, RULES, scrapes, heldSeconds, apart) }).toEqual({
     alert,
     fires: true,
   });
@@ -112,6 +117,8 @@ describe('[H17] with the metrics of a real server', () => {
       await Promise.all(Array.from({ length: 100 }, () => order(first.url, newKey())));
     }
     await sleep(1_100);
+    // A day later they are all still there, since nobody has cleaned up.
+    expectFiring('OncewardRecordsGrow', [await scrape(first.url)], 26 * 3_600, 240);
     await first.stop();
     const second = await startServer({
       ...shared,

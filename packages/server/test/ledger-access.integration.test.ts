@@ -97,7 +97,12 @@ describe('[L6] what /credentials refuses', () => {
         body: expect.objectContaining({
           type: expect.any(String),
           status,
-          error: { code, message: expect.stringMatching(/.{10}/) },
+          error: {
+            code,
+            message: expect.stringMatching(/.{10}/),
+            retry: expect.any(String),
+            happened: 'no',
+          },
         }),
       });
     },

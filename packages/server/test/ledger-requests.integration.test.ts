@@ -251,3 +251,37 @@ describe('[L11] a creation with a key', () => {
     });
   });
 });
+
+describe('[E16] what the ledger refuses over HTTP', () => {
+  const body = transactionText({ from: 'acct_0', to: 'acct_1' });
+
+  it.each([
+    ['no credential', body, { 'x-api-key': '', 'x-api-secret': '' }, 401, 'same_key'],
+    ['JSON that breaks off', '{', {}, 400, 'never'],
+    ['no key', body, { 'idempotency-key': '' }, 400, 'never'],
+    ['a body over its limit', `{"a":"${'x'.repeat(1_100_000)}"}`, {}, 413, 'new_key'],
+    ['an unknown account', body.replace('acct_1', 'acct_999'), {}, 404, 'never'],
+  ])('says that nothing happened: %s', async (_, sent, more, status, retry) => {
+    const headers = { ...ADMIN, 'idempotency-key': randomUUID(), ...more };
+    expect(await askLedger(url, '/transaction', sent, headers)).toMatchObject({
+      status,
+      body: { error: { retry, happened: 'no' } },
+    });
+  });
+
+  it('says of a duplicate that is in flight that the same key may be sent again, and of others not', async () => {
+    const headers = { ...ADMIN, 'idempotency-key': randomUUID() };
+    const storm = Array.from({ length: 20 }, () => askLedger(url, '/transaction', body, headers));
+    const refused = (await Promise.all(storm)).filter(({ status }) => status === 409);
+    expect(refused.length).toBe(19);
+    for (const { body: answer } of refused) {
+      const retry = answer.error?.layer === 'in_flight' ? 'same_key' : 'never';
+      expect(answer.error).toMatchObject({
+        code: 'DUPLICATE_IDEMPOTENCY_KEY',
+        retry,
+        happened: 'unknown',
+      });
+    }
+    expect(refused.some(({ body: answer }) => answer.error?.layer === 'in_flight')).toBe(true);
+  });
+});

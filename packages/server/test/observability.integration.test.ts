@@ -194,7 +194,11 @@ describe('[U6] the log', () => {
     expect(hit).toMatchObject({
       level: 'info',
       key: expect.stringMatching(/^observ~[0-9a-f]{8}$/),
+      scope: expect.stringMatching(/^demo\|P~[0-9a-f]{8}$/),
+      cached_status: 'committed',
     });
+    expect(Date.now() - Date.parse(String(hit?.cached_at))).toBeLessThan(600_000);
+    expect(stderr).not.toContain('"scope":"demo|POST');
     expect(stderr).not.toContain(key);
     expect(stderr).not.toMatch(/very-secret-token|a-secret-item|sk_only-for-tests/);
   });

@@ -6,29 +6,30 @@ import { locate } from '../../../scripts/services/index.ts';
 import type { Scrape } from './scrape.ts';
 
 /** A quarter of a minute lies between two scrapes, as in many installations. */
-const INTERVAL_SECONDS = 15;
+const USUAL_SECONDS = 15;
 
 /**
- * Whether an alert of the rules fires at the end of these scrapes, taken as if they lay a quarter of a minute apart.
- * The last one is held for `heldSeconds`, for alerts that want a state to last.
+ * Whether an alert of the rules fires at the end of these scrapes, taken as if they lay `apart` seconds apart. The last
+ * one is held for `heldSeconds`, for alerts that want a state to last.
  */
 export function fires(
   alert: string,
   rules: string,
   scrapes: readonly Scrape[],
   heldSeconds = 0,
+  apart = USUAL_SECONDS,
 ): boolean {
-  const held = Math.ceil(heldSeconds / INTERVAL_SECONDS);
-  const endSeconds = (scrapes.length - 1 + held) * INTERVAL_SECONDS;
+  const held = Math.ceil(heldSeconds / apart);
+  const endSeconds = (scrapes.length - 1 + held) * apart;
   const folder = mkdtempSync(join(tmpdir(), 'onceward-promtool-'));
   const file = join(folder, 'test.json');
   const firing = `count(ALERTS{alertname="${alert}",alertstate="firing"}) > bool 0`;
   const test = {
     rule_files: [rules],
-    evaluation_interval: `${INTERVAL_SECONDS}s`,
+    evaluation_interval: `${apart}s`,
     tests: [
       {
-        interval: `${INTERVAL_SECONDS}s`,
+        interval: `${apart}s`,
         input_series: inputOf(scrapes, held),
         promql_expr_test: [
           {

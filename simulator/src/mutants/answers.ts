@@ -81,6 +81,28 @@ export const ANSWERS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'a claim that is lost to nobody runs',
+    breaks: 'E12',
+    edits: [
+      inEngine(
+        'approach.ts',
+        'if (!isHeldBy(current, record.owner)) return current;\n    revision = current.revision;',
+        'if (current !== null && !isHeldBy(current, record.owner)) return current;\n    revision = current?.revision ?? 1;',
+      ),
+    ],
+  },
+  {
+    name: 'a store that rejects with no error is taken for an answer',
+    breaks: 'E12',
+    edits: [
+      inEngine(
+        'parts.ts',
+        '(error) => this.failed(error),',
+        '(error) => (error === undefined ? this.succeeded({ won: true, revision: 1 } as never) : this.failed(error)),',
+      ),
+    ],
+  },
+  {
     name: 'a refused caller has its effect run later',
     breaks: 'E12',
     edits: [

@@ -87,8 +87,8 @@ export const RETENTION: readonly Mutant[] = [
     edits: [
       inEngine(
         'engine-clock.ts',
-        'retention: Math.min(leases, started), latest',
-        'retention: leases, latest',
+        'return { leases, retention: Math.min(leases, started), latest };',
+        'return { leases, retention: leases, latest };',
       ),
     ],
   },

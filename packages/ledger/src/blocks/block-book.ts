@@ -1,3 +1,4 @@
+import { StoreError } from 'onceward';
 import type { Location } from '../state/key-table.ts';
 import type { LedgerHome } from '../state/ledger-home.ts';
 import {
@@ -75,28 +76,30 @@ export class BlockBook {
   block(height: number): Block | undefined {
     if (height === this.#tip?.header.height) return this.#tip;
     if (height < this.#first || height > this.#tipHeight) return undefined;
-    const bytes = this.#bytesOf(height);
-    return bytes === undefined ? undefined : parseBlock(bytes.toString());
+    return parseBlock(this.#bytesOf(height).toString());
   }
 
   header(height: number): BlockHeader | undefined {
     if (height < this.#first || height > this.#tipHeight) return undefined;
-    const bytes = this.#bytesOf(height);
-    return bytes && readHeader(bytes);
+    return readHeader(this.#bytesOf(height));
   }
 
-  /** How long a block's text is, and when the block was made. */
-  sizeAndTime(height: number): { readonly length: number; readonly at: number } | undefined {
-    const bytes = height < this.#first ? undefined : this.#bytesOf(height);
-    return bytes && { length: bytes.length, at: readHeader(bytes).at };
+  /** How long a block's text is, and when the block was made; `null` if it was damaged or lost. */
+  sizeAndTime(height: number): { readonly length: number; readonly at: number } | null {
+    try {
+      const bytes = this.#bytesOf(height);
+      return { length: bytes.length, at: readHeader(bytes).at };
+    } catch {
+      return null;
+    }
   }
 
   /** One transaction of a block. The others, of which there may be thousands, are stepped over. */
   transactionAt({ height, position }: Location) {
     if (height < this.#first || height > this.#tipHeight) return undefined;
     const bytes = this.#bytesOf(height);
-    const text = bytes && readTransaction(bytes, position);
-    return text === undefined ? undefined : { text, at: readHeader(bytes as Buffer).at };
+    const text = readTransaction(bytes, position);
+    return text === undefined ? undefined : { text, at: readHeader(bytes).at };
   }
 
   /** Resolves when a block higher than this is there, or the signal says stop. */
@@ -149,8 +152,12 @@ export class BlockBook {
     }
   }
 
-  #bytesOf(height: number): Buffer | undefined {
-    return this.#recent.get(height) ?? this.#home.block(height);
+  /** Of a height that is kept. To say that there is no such block would be wrong, if it was lost. */
+  #bytesOf(height: number): Buffer {
+    const bytes = this.#recent.get(height) ?? this.#home.block(height);
+    if (bytes !== undefined) return bytes;
+    const message = `Block ${height} of the ledger's history is missing.`;
+    throw new StoreError('ONCE_RECORD_UNREADABLE', message, { applied: 'no' });
   }
 }
 

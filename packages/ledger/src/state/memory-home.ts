@@ -138,6 +138,13 @@ export class MemoryHome implements LedgerHome {
     this.#saved = { ...saved, [changed === saved.accounts ? 'accounts' : 'balances']: replaced };
   }
 
+  /** Garbles the height under which a block is kept, so that it is not found any more and no gap is seen. */
+  misplaceBlock(height: number): void {
+    const bytes = this.#blocks.get(height);
+    if (bytes === undefined || !this.#blocks.delete(height)) return;
+    this.#blocks.set(height + 0.5, bytes);
+  }
+
   /** Garbles a block. */
   damageBlock(roll: number): void {
     const heights = [...this.#blocks.keys()];

@@ -1,3 +1,4 @@
+import { LEDGER_REFUSALS, type LedgerRefusalCode } from '../refusals/ledger-refusals.ts';
 import { toBase64 } from './base64.ts';
 import { ClientError } from './client-error.ts';
 import { type ClientWorld, mintKey, pause, realWorld } from './client-world.ts';
@@ -295,7 +296,7 @@ export class LedgerWriter {
     }
     // It used up no sequence, so those behind it move up.
     this.#mustResync = this.#queue.length > 1;
-    await this.#finish(waiting, { ok: false, code, message, happened: 'no' });
+    await this.#finish(waiting, { ok: false, code, message, happened: happenedOf(code) });
   }
 
   async #stumble(waiting: Waiting, error: unknown, credential: number): Promise<void> {
@@ -306,7 +307,7 @@ export class LedgerWriter {
     if (error instanceof LedgerCallError && isFinal(error, waiting)) {
       this.#mustResync = true;
       const { status: code, message } = error;
-      return this.#finish(waiting, { ok: false, code, message, happened: happenedOf(error) });
+      return this.#finish(waiting, { ok: false, code, message, happened: happenedAfter(error) });
     }
     waiting.failures += 1;
     waiting.isInDoubt = true;
@@ -420,8 +421,15 @@ function isFinal(error: LedgerCallError, { isInDoubt }: Waiting): boolean {
   return !error.isTransient && (!isInDoubt || SAYS_ENOUGH.includes(error.status));
 }
 
-/** What the ledger refuses in its own words, it has not done. */
-function happenedOf({ status }: LedgerCallError): 'no' | 'unknown' {
+/** A word that is not in the table is that of a newer ledger: nobody here can tell. */
+function happenedOf(code: string): 'no' | 'unknown' {
+  return Object.hasOwn(LEDGER_REFUSALS, code)
+    ? LEDGER_REFUSALS[code as LedgerRefusalCode].happened
+    : 'unknown';
+}
+
+/** What the ledger turns away as a call, it has not done; what others say tells nothing. */
+function happenedAfter({ status }: LedgerCallError): 'no' | 'unknown' {
   return status === 'unproven' || status.startsWith('http_') ? 'unknown' : 'no';
 }
 

@@ -7,7 +7,7 @@ import { mayBeForgotten } from './first-sent.ts';
 import { auditLateCommit } from './late-commit.ts';
 import type { Run } from './near-tier.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
-import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
+import { callStore, type EngineParts, prepare, soundly, swapRecord, understand } from './parts.ts';
 import { askProbe } from './probe.ts';
 import type { PendingRecord, Revision } from './record.ts';
 import type { NextRecord, SwapResult } from './record-store.ts';
@@ -157,7 +157,7 @@ export async function claim(
   let result: SwapResult;
   try {
     result = await callStore(parts, 'claim', policy, () => {
-      claiming.swap = parts.store.swap(id, claiming.expected, claiming.next);
+      claiming.swap = soundly(parts.store.swap(id, claiming.expected, claiming.next));
       return claiming.swap;
     });
   } catch (error) {

@@ -6,8 +6,8 @@ import { type DurationMs, type EpochMs, SECOND } from './units.ts';
 import type { Timer, World } from './world.ts';
 
 const COMPARED_EVERY_MS = 30 * SECOND;
-/** Until the first comparison has succeeded. */
-const FIRST_TRIES_EVERY_MS = 1 * SECOND;
+/** How often this process looks whether its own two clocks still go together. */
+const LOOKS_EVERY_MS = 1 * SECOND;
 /** A slower answer says too little: the process may have stood still on the way. */
 const SLOWEST_ANSWER_MS = 1 * SECOND;
 /** Clocks that are further apart are reported. */
@@ -83,7 +83,7 @@ export class EngineClock {
     if (this.#store === null) return this.#world.now();
     const elapsed = this.#world.elapsed();
     const shared = carriedOn(this.#store, elapsed) + this.#uncertainMs;
-    const jumpedMs = this.#world.now() - elapsed - this.#offset;
+    const jumpedMs = this.#jumpedMs(elapsed);
     if (Math.abs(jumpedMs) <= JUMPED_MS) return shared;
     // The wall clock jumped, or the machine was suspended and the steady clock missed it. A lease that is too long does
     // less harm than one that has lapsed already.
@@ -142,6 +142,7 @@ export class EngineClock {
     }
     const elapsed = this.#world.elapsed();
     if (read === null) this.isUnknown = false;
+    else if (!Number.isFinite(read)) return;
     else if (elapsed - began <= SLOWEST_ANSWER_MS) this.#adopt(read, began, elapsed);
   }
 
@@ -165,8 +166,22 @@ export class EngineClock {
     this.#timer?.cancel();
     const isAlone = this.#store === null && !this.isUnknown;
     if (this.#closed || isAlone) return;
-    const inMs = this.isUnknown ? FIRST_TRIES_EVERY_MS : COMPARED_EVERY_MS;
-    this.#timer = this.#world.startTimer(inMs, () => void this.compare());
+    this.#timer = this.#world.startTimer(LOOKS_EVERY_MS, () => {
+      if (this.#isCompareDue()) void this.compare();
+      else this.#schedule();
+    });
+  }
+
+  #isCompareDue(): boolean {
+    if (this.#store === null) return true;
+    const elapsed = this.#world.elapsed();
+    const age = elapsed - this.#store.elapsed;
+    return age >= COMPARED_EVERY_MS || Math.abs(this.#jumpedMs(elapsed)) > JUMPED_MS;
+  }
+
+  /** How far wall clock and steady clock have moved apart: one was set, or the other stopped. */
+  #jumpedMs(elapsed: DurationMs): DurationMs {
+    return this.#world.now() - elapsed - this.#offset;
   }
 }
 

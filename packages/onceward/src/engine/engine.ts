@@ -27,7 +27,7 @@ import {
   type RecordState,
   type Revision,
 } from './record.ts';
-import type { RecordStore, StoreCount, TransactionalStore } from './record-store.ts';
+import type { RecordStore, StoreCount, StoredRecord, TransactionalStore } from './record-store.ts';
 import {
   type FencedChange,
   type FencedResult,
@@ -82,6 +82,7 @@ export interface ListQuery {
 export class Engine {
   readonly #parts: EngineParts;
   readonly #sweeper: Sweeper | null;
+  readonly #closing = new AbortController();
   readonly #writes = new WriteCheck();
   readonly #trialId: OperationId;
 
@@ -89,7 +90,7 @@ export class Engine {
     refuseUnknown('the engine', options, KNOWN);
     if (options.near !== undefined) refuseUnknown('near', options.near, KNOWN_OF_NEAR);
     if (options.sweep) refuseUnknown('sweep', options.sweep, KNOWN_OF_SWEEP);
-    this.#parts = assemble(options, () => this.#writes.suspect());
+    this.#parts = assemble(options, this.#closing.signal, () => this.#writes.suspect());
     this.#trialId = { scope: NOBODY.scope, key: `trial-${options.world.token()}` };
     this.#sweeper = options.sweep === false ? null : new Sweeper(this.#parts, options.sweep);
     this.#sweeper?.start();
@@ -182,12 +183,13 @@ export class Engine {
     const { store } = this.#parts;
     const stored = await callStore(this.#parts, 'read', BOUND, () => store.read(id));
     if (stored === null) return null;
-    return this.#view(id, stored.revision, stored.bytes);
+    return this.#view(id, stored);
   }
 
   async *list(query: ListQuery): AsyncIterable<RecordView> {
-    for await (const found of bounded(this.#parts, this.#parts.store.scan(query), 'read')) {
-      yield this.#view(found.id, found.revision, found.bytes);
+    const { store } = this.#parts;
+    for await (const found of bounded(this.#parts, 'read', store.scan(query))) {
+      yield this.#view(found.id, found);
     }
   }
 
@@ -235,6 +237,7 @@ export class Engine {
    * owner's to close.
    */
   async close(graceMs = 0): Promise<void> {
+    this.#closing.abort();
     await this.#parts.late.close(graceMs);
     await this.#sweeper?.stop();
     this.#parts.clock.close();
@@ -249,9 +252,9 @@ export class Engine {
     );
   }
 
-  #view(id: OperationId, revision: Revision, bytes: Uint8Array): RecordView {
-    const record = understand(this.#parts, id, { revision, bytes })?.record ?? null;
-    return { id, revision, state: record?.state ?? 'in_doubt', record };
+  #view(id: OperationId, stored: StoredRecord): RecordView {
+    const record = understand(this.#parts, id, stored)?.record ?? null;
+    return { id, revision: stored.revision, state: record?.state ?? 'in_doubt', record };
   }
 }
 
@@ -301,7 +304,11 @@ function checkWork(work: Work | DoneWork, policy: Policy): void {
   else checkEffect(work.effect);
 }
 
-function assemble(options: EngineOptions, onWriteError: () => void): EngineParts {
+function assemble(
+  options: EngineOptions,
+  closing: AbortSignal,
+  onWriteError: () => void,
+): EngineParts {
   const { store, platform, tagAttempt } = options;
   const world = wholeMilliseconds(options.world);
   const observe = options.observe ?? ignoreEvent;
@@ -316,6 +323,7 @@ function assemble(options: EngineOptions, onWriteError: () => void): EngineParts
   let attempts = 0;
   return {
     ...calls,
+    closing,
     store,
     world,
     platform,

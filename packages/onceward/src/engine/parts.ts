@@ -23,6 +23,8 @@ export interface EngineParts {
   readonly timers: TimerLines;
   readonly clock: EngineClock;
   readonly late: LateWork;
+  /** Aborted when the engine is closed: background work ends after the step it is at. */
+  readonly closing: AbortSignal;
   readonly observe: Observe;
   readonly audit: Audit;
   /** A new name for an attempt, never given before by any engine. */
@@ -37,6 +39,7 @@ export function understand(
   stored: StoredRecord | null,
 ): Current | null {
   if (stored === null) return null;
+  if (!(stored?.bytes instanceof Uint8Array)) throw unsound('a read', stored);
   const record = decodeRecord(id, stored.bytes);
   if (record === null) parts.observe({ type: 'unreadable', id });
   const born = parts.store.traits.firstRevisionOfLife;
@@ -56,7 +59,26 @@ export function swapRecord(
   expected: Revision | null,
   next: NextRecord | null,
 ): Promise<SwapResult> {
-  return callStore(parts, phase, policy, () => parts.store.swap(id, expected, next));
+  return callStore(parts, phase, policy, () => soundly(parts.store.swap(id, expected, next)));
+}
+
+/** The answer to a swap, if it is one. */
+export async function soundly(answer: Promise<SwapResult>): Promise<SwapResult> {
+  const result = await answer;
+  if (!isSoundSwap(result)) throw unsound('a swap', result);
+  return result;
+}
+
+/** A mistake in a store must not run an effect: what is no answer counts as none. */
+export function isSoundSwap(result: SwapResult): boolean {
+  if (result?.won === true) return Number.isSafeInteger(result.revision);
+  return result?.won === false && result.current !== undefined;
+}
+
+export function unsound(call: string, answer: unknown): StoreError {
+  const shown = typeof answer === 'object' ? JSON.stringify(answer)?.slice(0, 200) : String(answer);
+  const message = `the store answered ${call} with ${shown}, which is no answer; is it a store of onceward?`;
+  return new StoreError('ONCE_STORE_UNAVAILABLE', message);
 }
 
 /** Is told once how a swap ended. */
@@ -81,10 +103,15 @@ export function startSwap(
   const { store } = parts;
   const call = new BoundCall<SwapResult>(parts, phase, waiter);
   if (store.swapNow === undefined) {
-    const answer = store.swap(id, expected, next);
-    call.await(answer);
-    call.bound(policy.storeTimeoutMs);
-    return answer;
+    try {
+      const answer = store.swap(id, expected, next);
+      call.await(answer);
+      call.bound(policy.storeTimeoutMs);
+      return answer;
+    } catch (error) {
+      call.failed(error);
+      return null;
+    }
   }
   let result: SwapResult;
   try {

@@ -1,7 +1,7 @@
 import { plainOutcome } from './answer.ts';
 import { checkId } from './input.ts';
 import type { PlacedRecord } from './operation.ts';
-import { callStore, type EngineParts, prepare, understand } from './parts.ts';
+import { callStore, type EngineParts, prepare, soundly, understand } from './parts.ts';
 import { type EffectKind, onLapseOf, type Policy } from './policy.ts';
 import type { OperationId, OperationRecord, Outcome, Step } from './record.ts';
 import type { RecordStore } from './record-store.ts';
@@ -57,7 +57,9 @@ async function placeOne(
   policy: Pick<Policy, 'storeTimeoutMs'>,
 ): Promise<Placed> {
   const next = prepare(work.id, 'steps' in work ? waiting(parts, work) : done(parts, work));
-  const result = await callStore(parts, 'claim', policy, () => store.swap(work.id, null, next));
+  const result = await callStore(parts, 'claim', policy, () =>
+    soundly(store.swap(work.id, null, next)),
+  );
   if (result.won) return { revision: result.revision, steps: 'steps' in work ? work.steps : [] };
   // Read for its events alone: what cannot be read is told, and stays as it is.
   understand(parts, work.id, result.current);

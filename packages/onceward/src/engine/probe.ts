@@ -53,17 +53,26 @@ async function ask(
   probe: Probe,
   record: InDoubtRecord,
 ): Promise<ProbeAnswer> {
-  try {
-    return await probe({
-      id: operation.id,
-      attempt: record.attempt,
-      fence: record.fence,
-      downstreamKey: parts.downstreamKey(operation.id),
-    });
-  } catch {
-    return { found: 'unknown' };
-  }
+  const question = {
+    id: operation.id,
+    attempt: record.attempt,
+    fence: record.fence,
+    downstreamKey: parts.downstreamKey(operation.id),
+  };
+  const { signal } = operation;
+  // Whoever asked may leave before the probe has an answer.
+  return new Promise((resolve) => {
+    const leave = () => resolve(UNKNOWN);
+    if (signal?.aborted) return leave();
+    signal?.addEventListener('abort', leave, { once: true });
+    void new Promise<ProbeAnswer>((answer) => answer(probe(question)))
+      .catch(() => UNKNOWN)
+      .then(resolve)
+      .finally(() => signal?.removeEventListener('abort', leave));
+  });
 }
+
+const UNKNOWN: ProbeAnswer = { found: 'unknown' };
 
 async function toSettled(
   parts: EngineParts,

@@ -48,6 +48,80 @@ describe('a store that answers nonsense', () => {
   });
 
   it.each([
+    ['nothing', undefined],
+    ['null', null],
+    ['a number', 42],
+    ['an empty object', {}],
+    ['a win without a revision', { won: true }],
+    ['a win with a revision that is none', { won: true, revision: '7' }],
+    ['a loss that does not say what is there', { won: false }],
+    ['a loss against what is no record', { won: false, current: { revision: 3 } }],
+  ])('[E12] that answers a swap with %s runs nothing, and has a code', async (_what, answer) => {
+    const { engine, world } = setUp(storeThat(async () => answer as never));
+    const effect = vi.fn(async () => committed('ok'));
+    const told = await whileTimePasses(
+      world,
+      engine.execute(operation, effect).catch((error: unknown) => ({ cause: error })),
+    );
+    expect(told).toMatchObject({ cause: { code: 'ONCE_STORE_UNAVAILABLE' } });
+    expect(effect).not.toHaveBeenCalled();
+    const reserving = whileTimePasses(world, engine.reserve(operation));
+    await expect(reserving).rejects.toMatchObject({ code: 'ONCE_STORE_UNAVAILABLE' });
+  });
+
+  it.each([
+    ['nothing', undefined],
+    ['text', 'record'],
+    ['a record without bytes', { revision: 1 }],
+  ])('[E12] that answers a read with %s has a code', async (_what, answer) => {
+    const store = {
+      ...storeThat(() => Promise.reject(new Error('gone'))),
+      read: async () => answer,
+    };
+    const { engine, world } = setUp(store as never);
+    const refused = await whileTimePasses(
+      world,
+      engine.execute(operation, async () => committed('ok')),
+    );
+    expect(refused).toMatchObject({ kind: 'refused', reason: 'store_unavailable' });
+    await expect(engine.read(operation.id)).rejects.toMatchObject({
+      code: 'ONCE_STORE_UNAVAILABLE',
+    });
+  });
+
+  it('[E12] that throws, or returns no promise, is told as a coded error', async () => {
+    const broken = [
+      () => {
+        throw new Error('broken');
+      },
+      () => undefined,
+    ];
+    for (const swap of broken) {
+      const { engine, world } = setUp(storeThat(swap as never));
+      const refused = await whileTimePasses(
+        world,
+        engine.execute(operation, async () => committed('ok')),
+      );
+      expect(refused).toMatchObject({ kind: 'refused', reason: 'store_unavailable' });
+    }
+  });
+
+  it('[E12] after the effect has run leaves its caller the answer, marked unrecorded', async () => {
+    let swaps = 0;
+    const inner = sharedStore(memoryStore());
+    const swap: RecordStore['swap'] = (...args) => {
+      swaps += 1;
+      return swaps === 1 ? inner.swap(...args) : Promise.resolve({} as never);
+    };
+    const { engine, world } = setUp({ ...inner, swap });
+    const told = await whileTimePasses(
+      world,
+      engine.execute(operation, async () => committed('ok')),
+    );
+    expect(told).toMatchObject({ kind: 'executed', recorded: false });
+  });
+
+  it.each([
     ['a string', 'no'],
     ['nothing', undefined],
     ['an error without a code', new Error('socket hang up')],
@@ -190,5 +264,50 @@ describe('a key that was claimed', () => {
     expect(await engine.execute(other, async () => committed('paid'))).toMatchObject({
       kind: 'executed',
     });
+  });
+});
+
+describe('what a closed engine or a caller that left is waiting for', () => {
+  it('[E6] a probe that never answers does not hold a caller that has left', async () => {
+    const { engine } = setUp();
+    const doubtful = async () => ({ as: 'in_doubt' }) as const;
+    await engine.execute(operation, doubtful);
+    const leaving = new AbortController();
+    const probe = () => new Promise<never>(() => {});
+    const asking = engine.execute({ ...operation, probe, signal: leaving.signal }, doubtful);
+    await new Promise((resolve) => setImmediate(resolve));
+    leaving.abort();
+    expect(await asking).toMatchObject({ kind: 'refused', reason: 'in_doubt' });
+  });
+
+  it('[E11] a sweep ends at the next record when the engine is closed', async () => {
+    const inner = sharedStore(memoryStore());
+    let scanned = 0;
+    async function* scan(): ReturnType<RecordStore['scan']> {
+      for (;;) {
+        scanned += 1;
+        await new Promise((resolve) => setImmediate(resolve));
+        const bytes = new Uint8Array(0);
+        yield { id: operation.id, revision: 1, bytes, state: 'pending', dueAt: 1 };
+      }
+    }
+    const { engine } = setUp({ ...inner, scan });
+    const sweeping = engine.sweep();
+    await new Promise((resolve) => setImmediate(resolve));
+    await engine.close();
+    await sweeping;
+    expect(scanned).toBeLessThan(10);
+  });
+
+  it('[E12] a list of a store that falls silent ends with a coded error', async () => {
+    async function* scan(): ReturnType<RecordStore['scan']> {
+      await new Promise(() => {});
+    }
+    const { engine, world } = setUp({ ...sharedStore(memoryStore()), scan });
+    const listing = whileTimePasses(
+      world,
+      engine.list({ limit: 1 })[Symbol.asyncIterator]().next(),
+    );
+    await expect(listing).rejects.toMatchObject({ code: 'ONCE_STORE_UNAVAILABLE' });
   });
 });

@@ -22,7 +22,14 @@ import { Claim } from './claim.ts';
 import { mayBeForgotten } from './first-sent.ts';
 import type { Run } from './near-tier.ts';
 import type { Effect, Execution, Operation, Settlement } from './operation.ts';
-import { type EngineParts, prepare, type SwapWaiter, startSwap } from './parts.ts';
+import {
+  type EngineParts,
+  isSoundSwap,
+  prepare,
+  type SwapWaiter,
+  startSwap,
+  unsound,
+} from './parts.ts';
 import type { SwapResult } from './record-store.ts';
 import type { DurationMs } from './units.ts';
 
@@ -100,6 +107,10 @@ export class StraightRun implements SwapWaiter {
   }
 
   succeeded(result: SwapResult): void {
+    if (!isSoundSwap(result)) {
+      this.failed(unsound('a swap', result));
+      return;
+    }
     try {
       if (this.#claim === null) this.#claimed(result);
       else this.#settled(this.#claim, this.#settling!, result);

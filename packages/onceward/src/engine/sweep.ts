@@ -66,7 +66,7 @@ async function sweepFound(
   records: AsyncIterable<ScannedRecord>,
   tally: Tally,
 ): Promise<void> {
-  for await (const found of bounded(parts, records)) {
+  for await (const found of bounded(parts, 'sweep', records)) {
     if (found.state === 'committed' || found.state === 'rejected') {
       if (await forgetIfDue(parts, found)) tally.settled += 1;
       continue;
@@ -111,7 +111,7 @@ export async function sweepOrphans(parts: EngineParts): Promise<number> {
   if (parts.store.traits.firstRevisionOfLife === null) return 0;
   let doubted = 0;
   const query = { states: ['pending'], limit: Number.MAX_SAFE_INTEGER } as const;
-  for await (const found of bounded(parts, parts.store.scan(query))) {
+  for await (const found of bounded(parts, 'sweep', parts.store.scan(query))) {
     if ((await sweepClaim(parts, found)) === 'doubted') doubted += 1;
   }
   return doubted;
@@ -125,7 +125,7 @@ async function forgetSettled(parts: EngineParts, batch: number): Promise<number>
   }
   let forgotten = 0;
   const query = { states: ['committed', 'rejected'], dueBefore: now, limit: batch } as const;
-  for await (const found of bounded(parts, store.scan(query))) {
+  for await (const found of bounded(parts, 'sweep', store.scan(query))) {
     if (await swap(parts, found, null)) forgotten += 1;
   }
   return forgotten;
@@ -141,19 +141,19 @@ async function countStale(parts: EngineParts): Promise<number> {
     dueBefore: parts.clock.retentionNow(),
     limit: STALE_COUNTED_AT_MOST,
   } as const;
-  for await (const _ of bounded(parts, parts.store.scan(query))) stale += 1;
+  for await (const _ of bounded(parts, 'sweep', parts.store.scan(query))) stale += 1;
   return stale;
 }
 
-/** A store that falls silent in the midst of a scan must not silence whoever scans for good. */
+/** A store that falls silent in the midst of a scan must not silence the sweeper, or whoever lists, for good. */
 export async function* bounded(
   parts: EngineParts,
+  phase: 'read' | 'sweep',
   scan: AsyncIterable<ScannedRecord>,
-  phase: 'sweep' | 'read' = 'sweep',
 ): AsyncIterable<ScannedRecord> {
   const records = scan[Symbol.asyncIterator]();
   try {
-    for (;;) {
+    while (phase === 'read' || !parts.closing.aborted) {
       const next = await callStore(parts, phase, BOUND, () => records.next());
       if (next.done === true) return;
       yield next.value;

@@ -5,7 +5,7 @@ import { mayBeForgotten } from './first-sent.ts';
 import { checkOutcome } from './input.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Attempt, Execution, Operation, Settlement } from './operation.ts';
-import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
+import { callStore, type EngineParts, prepare, soundly, swapRecord, understand } from './parts.ts';
 import type { PendingRecord, Revision, SettledRecord } from './record.ts';
 import type { RecordStore, TransactionalStore } from './record-store.ts';
 import { Rounds } from './rounds.ts';
@@ -171,7 +171,7 @@ async function runWithin(
   const settled = settleRecord(record, revision, settlement.as, kept, keepMs, now);
   parts.world.crashPoint?.('before-settle');
   const result = await callStore(parts, 'settle', policy, () =>
-    store.swap(id, revision, prepare(id, settled)),
+    soundly(store.swap(id, revision, prepare(id, settled))),
   );
   if (!result.won)
     throw new RolledBack(refuse(parts, id, 'fence_lost', { retryAfterMs: RETRY_AFTER_MS }));
@@ -215,7 +215,7 @@ async function claimWithin(
     const { expected } = decision;
     parts.world.crashPoint?.('before-claim');
     // No bound of ours: the wait for another's transaction belongs to the database and to the caller's.
-    const result = await store.swap(id, expected, prepare(id, record));
+    const result = await soundly(store.swap(id, expected, prepare(id, record)));
     if (result.won) return { record, revision: result.revision };
     const current = understand(parts, id, result.current);
     decision = decide(current, operation, policy, parts.clock.time());

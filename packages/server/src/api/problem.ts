@@ -140,11 +140,6 @@ export class Problem extends Error {
     return { code, message: this.message, retry, happened: this.#happened };
   }
 
-  /** The same kind for envelopes whose codes are in capitals. */
-  get envelopeCode(): string {
-    return KINDS[this.kind].code;
-  }
-
   toBody(): ProblemBody {
     const { status, title, retry } = KINDS[this.kind];
     const hint = this.#key === undefined ? {} : { key_hint: maskKey(this.#key) };

@@ -12,8 +12,8 @@ export function rpcErrorOf({ code, message }: Refusal): ConnectError {
 }
 
 function statusOf(code: RefusalCode): Code {
-  const { status, malformed } = REFUSALS[code];
+  const { status, isMalformed } = REFUSALS[code];
   if (status === 404) return Code.NotFound;
-  if (malformed) return Code.InvalidArgument;
+  if (isMalformed) return Code.InvalidArgument;
   return status === 503 ? Code.Unavailable : Code.FailedPrecondition;
 }
