@@ -101,6 +101,12 @@ const LIBRARY_ROOMS: readonly Room[] = [
     packages: NODE,
   },
   {
+    room: 'client/react',
+    holds: 'hooks for React',
+    values: ['client/'],
+    packages: /^react$/,
+  },
+  {
     room: 'client/',
     holds: 'fetch wrapper, outbox, groups, ledger client; web APIs only',
     values: ['client/', 'keys/', 'refusals/'],

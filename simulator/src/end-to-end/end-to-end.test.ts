@@ -17,7 +17,7 @@ describe('a device, its gateway, jobs and ledger under seeds', () => {
   it('worlds are stormy: things happen, are done, are refused, stay unknown and are resolved', async () => {
     const told: string[] = [];
     let effects = 0;
-    for (let seed = 1; seed <= 40; seed += 1) {
+    for (let seed = 1; seed <= 80; seed += 1) {
       const world = await runEndToEnd(drawEndToEnd(seed));
       effects += world.judge.effects.length;
       told.push(...world.trace.map(({ text }) => text));

@@ -36,6 +36,7 @@ export const END_TO_END: readonly Mutant[] = [
     'the client does not read what the sync envelope says',
     'C14',
     inClient('verdict.ts', '{ ...said, ...saidInside } as', '{ ...said } as'),
+    inClient('verdict.ts', 'asText(code).toLowerCase()', "''"),
   ),
   endToEnd(
     'an answer that was not kept is taken for a refusal',

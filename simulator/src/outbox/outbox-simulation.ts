@@ -89,7 +89,7 @@ function heal(server: SimulatedServer, device: SimulatedDevice): void {
 /** The user answers the sign-in page, if one is shown. */
 function signIn(device: SimulatedDevice): void {
   for (const { outbox } of device.tabs) {
-    if (outbox.status.getSnapshot().paused === 'auth') void outbox.resume();
+    if (outbox.status.getSnapshot().paused === 'auth') outbox.resume().catch(() => {});
   }
 }
 

@@ -78,6 +78,7 @@ export function judgeAnswer(answer: Answer, now: number): Verdict {
       if (retryAfterMs !== null) return { ...transient, ran: 'unknown' };
       return { kind: 'in_doubt', reason };
     case 'key-expired':
+    case 'first-sent-invalid':
       return { kind: 'in_doubt', reason };
     case 'response-not-retained':
       return { kind: 'done' };

@@ -1,0 +1,43 @@
+import { useMemo, useSyncExternalStore } from 'react';
+import type { Operation } from './operation.ts';
+import type { Outbox } from './outbox.ts';
+import type { OutboxStatus } from './outbox-status.ts';
+
+/** What a page shows of an outbox: how many wait and failed, whether it is paused, and why. */
+export function useOutbox({ status }: Outbox): OutboxStatus {
+  return useSyncExternalStore(status.subscribe, status.getSnapshot, status.getSnapshot);
+}
+
+/** One operation as it stands. `undefined`: not looked up yet; `null`: there is none, or it was cancelled. */
+export function useOperation(outbox: Outbox, id: string): Operation | null | undefined {
+  const { subscribe, getSnapshot } = useMemo(() => operationStore(outbox, id), [outbox, id]);
+  return useSyncExternalStore(subscribe, getSnapshot, getSnapshot);
+}
+
+function operationStore(outbox: Outbox, id: string) {
+  let current: Operation | null | undefined;
+  return {
+    getSnapshot: () => current,
+    subscribe(listener: () => void): () => void {
+      let looks = 0;
+      const look = async () => {
+        looks += 1;
+        const turn = looks;
+        // A storage that fails shows what it showed last.
+        const found = await outbox.find(id).catch(() => current);
+        if (turn !== looks || (current !== undefined && found?.version === current?.version))
+          return;
+        current = found;
+        listener();
+      };
+      const unlisten = outbox.subscribe((event) => {
+        if (!('id' in event) || event.id === id || event.id === null) void look();
+      });
+      void look();
+      return () => {
+        looks += 1;
+        unlisten();
+      };
+    },
+  };
+}
