@@ -10,8 +10,9 @@ const api = {
   charge: (charge: Parameters<typeof writeCharge>[1]) => writeCharge(journal, charge),
 };
 
-const server = createServer(async (request, response) => {
-  await sleep(Math.random() * 30);
-  await serveCharge(api, request, response).catch(() => response.destroy());
+const server = createServer((request, response) => {
+  sleep(Math.random() * 30)
+    .then(() => serveCharge(api, request, response))
+    .catch(() => response.destroy());
 });
 server.listen(Number(port), '127.0.0.1', () => process.stdout.write('ready\n'));

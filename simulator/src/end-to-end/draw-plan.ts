@@ -11,7 +11,7 @@ import {
 const MINUTE = 60_000;
 
 /** Those who share the device. */
-const USERS = ['ann'];
+const USERS = ['ann', 'bob'];
 
 /** What a wall clock may be set back by. Windows have at least this much room at their ends. */
 const FURTHEST_BACK_MS = 20_000;
@@ -24,6 +24,7 @@ export function drawEndToEnd(seed: number): EndToEndPlan {
     seed,
     profile: dice.pick(['http', 'http', 'sync', 'stripe'] as const),
     gateways: dice.between(1, 2),
+    locks: dice.pick(['web', 'web', 'lease', 'none'] as const),
     leaseMs: dice.pick([5_000, MINUTE]),
     upstreamTimeoutMs: dice.pick([2_000, 8_000, 20_000]),
     slowestEffectMs: dice.pick([5, 500, 12_000]),
@@ -33,8 +34,7 @@ export function drawEndToEnd(seed: number): EndToEndPlan {
       ? { at: dice.between(1_000, STORM_MS), ms: windowMs * 2 + 4 * MINUTE }
       : null,
     rates: drawRates(dice),
-    intentions: drawIntentions(dice),
-    events: drawEvents(dice),
+    ...drawWishes(dice),
   };
 }
 
@@ -59,7 +59,13 @@ function drawRates(dice: Dice): Rates {
   };
 }
 
-function drawIntentions(dice: Dice): PlannedIntention[] {
+/** On most devices there is one user; on some, two take turns. */
+function drawWishes(dice: Dice): Pick<EndToEndPlan, 'intentions' | 'events'> {
+  const users = dice.chance(0.3) ? USERS : USERS.slice(0, 1);
+  return { intentions: drawIntentions(dice, users), events: drawEvents(dice, users) };
+}
+
+function drawIntentions(dice: Dice, users: readonly string[]): PlannedIntention[] {
   const sequenced = dice.chance(0.3);
   return Array.from({ length: dice.between(2, 6) }, (_, i) => {
     const kind = dice.pick(
@@ -71,7 +77,7 @@ function drawIntentions(dice: Dice): PlannedIntention[] {
     return {
       name: `op${i}`,
       kind,
-      user: dice.pick(USERS),
+      user: dice.pick(users),
       lane: `lane${dice.between(0, 1)}`,
       at: dice.between(0, 20_000),
       steps: kind === 'group' ? dice.between(2, 3) : 1,
@@ -84,15 +90,16 @@ function drawIntentions(dice: Dice): PlannedIntention[] {
   });
 }
 
-function drawEvents(dice: Dice): PlannedEvent[] {
+function drawEvents(dice: Dice, users: readonly string[]): PlannedEvent[] {
   const events: PlannedEvent[] = [];
   // Some waits are only ever seen to their end where lives are long.
   const count = dice.pick([2, 10, 20]);
-  for (let i = 0; i < count; i += 1) events.push(drawEvent(dice, dice.between(1, STORM_MS - 1)));
+  for (let i = 0; i < count; i += 1)
+    events.push(drawEvent(dice, users, dice.between(1, STORM_MS - 1)));
   return events.sort((a, b) => a.at - b.at);
 }
 
-function drawEvent(dice: Dice, at: number): PlannedEvent {
+function drawEvent(dice: Dice, users: readonly string[], at: number): PlannedEvent {
   const ms = dice.between(10, dice.pick([500, 5_000, 20_000]));
   const kills: ProcessName[] = ['tab', 'tab', 'gateway 0', 'gateway 1', 'server', 'writer'];
   const clocks: ProcessName[] = ['tab', 'gateway 0', 'gateway 1', 'server', 'writer'];
@@ -107,7 +114,7 @@ function drawEvent(dice: Dice, at: number): PlannedEvent {
     case 'clock':
       return { kind, at, who: dice.pick(clocks), ms: dice.between(-FURTHEST_BACK_MS, MINUTE) };
     case 'sign in':
-      return { kind, at, user: dice.pick(USERS) };
+      return { kind, at, user: dice.pick(users) };
     case 'ledger loses':
       return { kind, at, what: dice.pick(['state', 'history'] as const) };
     case 'offline':

@@ -1,5 +1,5 @@
-import type { WaitingOperation } from 'onceward/client';
-import { SimulatedDevice } from '../outbox/simulated-device.ts';
+import { leaseLock, noLock, type WaitingOperation } from 'onceward/client';
+import { SimulatedDevice, type Tab } from '../outbox/simulated-device.ts';
 import { Dice, VirtualTime } from '../outbox/virtual-time.ts';
 import { Judge, type Violation } from './judge.ts';
 import { LedgerUser } from './ledger-user.ts';
@@ -22,6 +22,8 @@ const CONCLUDE_MS = 20_000;
 /** How often doubts are asked about again at the end. */
 const ROUNDS = 3;
 /** A redirect is kept as any answer is, and says nothing about what was done before it. */
+/** Worlds last far shorter than the patience of an outbox. */
+const BUSY = /HTTP (429|503)/;
 const KEPT_REDIRECT = /redirected/;
 
 /**
@@ -54,7 +56,7 @@ export class EndToEndWorld {
     this.plan = plan;
     this.#isTraced = traced;
     const tell = (text: string) => this.#tell(text);
-    const judge = new Judge(tell);
+    const judge = new Judge(tell, plan.locks !== 'none');
     this.judge = judge;
     this.#tokens = new Tokens(time, diceFor(1), plan.intentions[0]?.user ?? '');
     this.#tokens.refreshFails = rates.refreshFails;
@@ -63,7 +65,7 @@ export class EndToEndWorld {
     this.#network = new Network(time, diceFor(2), hosts, { ...rates });
     this.#stored = this.#watchStorage();
     this.#device = this.#openDevice(diceFor(3));
-    const around = { plan, device: this.#device, stored: this.#stored, time };
+    const around = { plan, device: this.#device, stored: this.#stored, time, tokens: this.#tokens };
     this.#user = new User({ ...around, dice: diceFor(4) });
     this.#ledgerUser = this.#openLedgerUser(diceFor(5));
     this.#begin();
@@ -91,14 +93,20 @@ export class EndToEndWorld {
   }
 
   #openDevice(dice: Dice): SimulatedDevice {
-    const { windowMs: replayWindowMs, rates } = this.plan;
+    const { windowMs: replayWindowMs, rates, locks } = this.plan;
     return new SimulatedDevice(
       this.#time,
       dice,
       {
         fetch: (isAlive) => this.#network.fetchOf(isAlive),
         storage: this.#stored.storage,
-        options: () => ({ auth: this.#tokens.auth, replayWindowMs }),
+        options: (storage, world) => ({
+          ...(locks === 'lease' && { lock: leaseLock(storage, { world }) }),
+          ...(locks === 'none' && { lock: noLock }),
+          auth: this.#tokens.auth,
+          owner: () => this.#tokens.user,
+          replayWindowMs,
+        }),
       },
       { writeFails: rates.storageFails, noticeLost: rates.noticeLost },
     );
@@ -133,6 +141,9 @@ export class EndToEndWorld {
       hasFailed: (operation) => {
         this.#tell(`${operation.id} is ${operation.outcome}: ${operation.reason}`);
         judge.hasFailed(operation);
+        if (operation.code === 'GAVE_UP' && BUSY.test(operation.reason)) {
+          judge.violate('a server that is busy is waited for', operation.id);
+        }
       },
       isGone: (operation) => {
         this.#tell(`${operation.id} is cancelled`);
@@ -190,7 +201,7 @@ export class EndToEndWorld {
         this.#tokens.expire();
         break;
       case 'sign in':
-        this.#tokens.signIn(event.user);
+        this.#signIn(event.user);
         break;
       case 'verdicts':
         void this.#servers.resolveDoubts();
@@ -238,11 +249,13 @@ export class EndToEndWorld {
 
   /** The user answers the sign-in page, if one is shown. */
   #answerSignIn(): void {
-    for (const { outbox } of this.#device.tabs) {
-      if (outbox.status.getSnapshot().paused !== 'auth') continue;
-      this.#tokens.signIn(this.#tokens.user);
-      outbox.resume().catch(() => {});
-    }
+    const isAsked = ({ outbox }: Tab) => outbox.status.getSnapshot().paused === 'auth';
+    if (this.#device.tabs.some(isAsked)) this.#signIn(this.#tokens.user);
+  }
+
+  #signIn(user: string): void {
+    this.#tokens.signIn(user);
+    for (const { outbox } of this.#device.tabs) outbox.resume().catch(() => {});
   }
 
   #heal(): void {
@@ -260,6 +273,8 @@ export class EndToEndWorld {
   #conclude(): void {
     this.#ensureTab();
     this.#answerSignIn();
+    const missed = this.#user.whoIsMissed;
+    if (missed !== null && missed !== this.#tokens.user) this.#signIn(missed);
     const isCalm = this.#user.hasQueuedAll && this.#waiting.length === 0;
     const { doubtful } = this.#user;
     const isDoubted = doubtful.length > 0 && this.#roundsLeft > 0;

@@ -43,9 +43,12 @@ export class Judge {
   readonly #operations = new Map<string, Known>();
   readonly #operationOfKey = new Map<string, string>();
   readonly #tell: (text: string) => void;
+  readonly #isOrdered: boolean;
 
-  constructor(tell: (text: string) => void) {
+  /** `isOrdered`: something sees to it that one tab at a time sends. */
+  constructor(tell: (text: string) => void, isOrdered: boolean) {
     this.#tell = tell;
+    this.#isOrdered = isOrdered;
   }
 
   violate(rule: string, what: string): void {
@@ -79,7 +82,7 @@ export class Judge {
       this.violate('what is reported not done does not happen', `${name}: ${said}`);
     }
     if (by !== user) this.violate('nothing is done in the name of another', `${name} by ${by}`);
-    if (!undo) this.#checkOrder(key, name);
+    if (!undo && this.#isOrdered) this.#checkOrder(key, name);
   }
 
   #checkOrder(key: string, name: string): void {
@@ -93,7 +96,9 @@ export class Judge {
 
   /** An operation is stored as waiting: new, changed, or on its way again. */
   waits(before: WaitingOperation | FailedOperation | null, now: WaitingOperation): void {
-    const { id, lane, steps } = now;
+    const { id, steps } = now;
+    // An owner's lane: the lanes of two do not wait for each other.
+    const lane = id.slice(0, id.lastIndexOf('/'));
     const known = this.#operations.get(id);
     if (known === undefined) {
       const number = Number(/\d+/.exec(id.slice(id.lastIndexOf('/')))?.[0]);

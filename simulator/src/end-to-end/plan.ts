@@ -59,6 +59,8 @@ export interface EndToEndPlan {
   readonly seed: number;
   readonly profile: 'http' | 'sync' | 'stripe';
   readonly gateways: number;
+  /** What keeps two tabs from sending at the same time. `none`: nothing, and lanes have no order then. */
+  readonly locks: 'web' | 'lease' | 'none';
   readonly leaseMs: number;
   readonly upstreamTimeoutMs: number;
   /** How long an effect takes at most. */

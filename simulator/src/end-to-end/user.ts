@@ -2,6 +2,7 @@ import type { FailedOperation, WaitingOperation } from 'onceward/client';
 import type { SimulatedDevice, Tab } from '../outbox/simulated-device.ts';
 import type { Dice, VirtualTime } from '../outbox/virtual-time.ts';
 import type { EndToEndPlan, PlannedIntention } from './plan.ts';
+import type { Tokens } from './tokens.ts';
 import type { Command } from './upstream.ts';
 import type { WitnessedStorage } from './witnessed-storage.ts';
 
@@ -17,6 +18,7 @@ export interface UserSurroundings {
   readonly plan: EndToEndPlan;
   readonly device: SimulatedDevice;
   readonly stored: WitnessedStorage;
+  readonly tokens: Tokens;
   readonly time: VirtualTime;
   readonly dice: Dice;
 }
@@ -54,6 +56,15 @@ export class User {
     return this.wanted.every(({ id }) => id !== null);
   }
 
+  /** Somebody who has something to queue, or something that waits for them; `null`: nobody. */
+  get whoIsMissed(): string | null {
+    const { operations } = this.#around.stored;
+    const missed = this.wanted.find(
+      ({ id }) => id === null || operations.get(id)?.state === 'waiting',
+    );
+    return missed?.intention.user ?? null;
+  }
+
   /** Failed operations that a retry under the same key can still clear up. */
   get doubtful(): FailedOperation[] {
     return [...this.#around.stored.operations.values()].filter(
@@ -84,8 +95,7 @@ export class User {
   #mayRetry({ intention }: Wanted, operation: FailedOperation): boolean {
     // What came too late is another wish by now. A job has a key of another form than those that are minted.
     if (operation.outcome === 'too_late') return false;
-    if (operation.outcome === 'unknown') return this.#isWithin(operation);
-    return intention.kind !== 'job';
+    return operation.outcome === 'unknown' || intention.kind !== 'job';
   }
 
   /** Whether the server still knows the key. */
@@ -99,7 +109,7 @@ export class User {
     const { time } = this.#around;
     while (wanted.id === null) {
       const tab = this.#anyTab();
-      if (tab === null) {
+      if (tab === null || !this.#isSignedIn(wanted)) {
         await time.sleep(1_000);
         continue;
       }
@@ -142,7 +152,13 @@ export class User {
     return tab.outbox.enqueueGroup(group, options);
   }
 
-  async #edit({ id, intention }: Wanted): Promise<void> {
+  #isSignedIn({ intention }: Wanted): boolean {
+    return this.#around.tokens.user === intention.user;
+  }
+
+  async #edit(wanted: Wanted): Promise<void> {
+    const { id, intention } = wanted;
+    if (!this.#isSignedIn(wanted)) return;
     const json = { ...commandOf(intention, 0), long: !intention.long };
     const edited = this.#anyTab()?.outbox.edit(id ?? '', { url: 'https://api.test/orders', json });
     await edited?.catch(() => {});
@@ -150,7 +166,7 @@ export class User {
 
   async #cancel(wanted: Wanted): Promise<void> {
     const tab = this.#anyTab();
-    if (tab === null) return;
+    if (tab === null || !this.#isSignedIn(wanted)) return;
     wanted.isCancelled = true;
     await tab.outbox.cancel(wanted.id ?? '').catch(() => {});
   }

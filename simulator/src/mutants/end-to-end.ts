@@ -29,24 +29,19 @@ export const END_TO_END: readonly Mutant[] = [
     inClient(
       'transition.ts',
       "return fail(operation, 'unknown', { code: 'IN_DOUBT', reason: verdict.reason, answer }, now);",
-      "return refused({ ...operation, unsettledSince: null }, { code: 'REFUSED', reason: '' }, ways);",
+      "return refused({ ...operation, unsettledSince: null }, { code: 'REFUSED', reason: verdict.reason, answer }, ways);",
     ),
   ),
   endToEnd(
-    'the client does not know the codes of the sync envelope',
+    'the client does not read what the sync envelope says',
     'C14',
-    inClient('verdict.ts', '{ ...said, ...saidInside }', '{ ...said }'),
+    inClient('verdict.ts', '{ ...said, ...saidInside } as', '{ ...said } as'),
     inClient('verdict.ts', 'asText(code).toLowerCase()', "''"),
   ),
   endToEnd(
     'an answer that was not kept is taken for a refusal',
     'C14',
     inClient('verdict.ts', "if (happened === 'yes') return { kind: 'done' };", ''),
-    inClient(
-      'verdict.ts',
-      "    case 'response-not-retained':\n      return { kind: 'done' };\n",
-      '',
-    ),
   ),
   endToEnd(
     'a submission that nobody answered counts as not taken in',
@@ -57,7 +52,7 @@ export const END_TO_END: readonly Mutant[] = [
     ),
   ),
   endToEnd(
-    'what was sent longer ago than the server remembers is sent again',
+    'what was sent longer ago than the server remembers is sent as if it were new',
     'H20',
     inClient(
       'runner.ts',
@@ -65,6 +60,57 @@ export const END_TO_END: readonly Mutant[] = [
       'if (operation.attempts < 0) {',
     ),
     inClient('sender.ts', 'if (firstSent !== null) headers', 'if (firstSent === 0) headers'),
+  ),
+  endToEnd(
+    'a server runs what may be older than it remembers',
+    'H20',
+    inClient(
+      'runner.ts',
+      'if (isPastWindow(operation, now, replayWindowMs)) {',
+      'if (operation.attempts < 0) {',
+    ),
+    inLibrary(
+      'engine/first-sent.ts',
+      'if (firstSentAt === undefined) return false;',
+      'if (firstSentAt === undefined || firstSentAt > 0) return false;',
+    ),
+  ),
+  endToEnd(
+    "whoever is signed in sends everybody's operations",
+    'C17',
+    inClient(
+      'runner.ts',
+      'if (operation === null || ownerOf(operation) !== owner()) return false;',
+      'if (operation === null || owner === null) return false;',
+    ),
+    inClient(
+      'sender.ts',
+      "if (owner() !== ownerOf(operation)) return said({ kind: 'not_sent' });",
+      '',
+    ),
+  ),
+  endToEnd(
+    'an operation goes out with the credentials of someone who has signed in meanwhile',
+    'C17',
+    inClient(
+      'sender.ts',
+      "if (owner() !== ownerOf(operation)) return said({ kind: 'not_sent' });",
+      '',
+    ),
+  ),
+  endToEnd(
+    'an edit is made while another tab has the original on its way',
+    'C7',
+    inClient(
+      'runner.ts',
+      'const onlyAttempt = wasFirst && current.begun === operation.begun;',
+      'const onlyAttempt = wasFirst;',
+    ),
+  ),
+  endToEnd(
+    'a busy server uses up attempts',
+    'C18',
+    inClient('transition.ts', '(verdict.isBusy ? 0 : 1)', '1'),
   ),
   endToEnd(
     'the page at the end of a redirect counts as done',
@@ -89,8 +135,8 @@ export const END_TO_END: readonly Mutant[] = [
     'C14',
     inClient(
       'transition.ts',
-      'return { ...fresh, unsettledSince, retriedAt: world.now() };',
-      'return fresh;',
+      'const unsettledSince = operation.unsettledSince ?? operation.failedAt;',
+      'const unsettledSince = null;',
     ),
   ),
   endToEnd(

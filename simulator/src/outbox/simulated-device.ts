@@ -24,7 +24,10 @@ export interface Surroundings {
   /** The way to the servers, for one life. */
   readonly fetch: (isAlive: () => boolean) => typeof fetch;
   readonly storage?: OutboxStorage;
-  readonly options?: (isAlive: () => boolean) => Partial<OutboxOptions>;
+  readonly options?: (
+    storage: OutboxStorage,
+    world: ReturnType<typeof lifeWorld>,
+  ) => Partial<OutboxOptions>;
 }
 
 /** One tab, from opening to close or kill. */
@@ -64,12 +67,14 @@ export class SimulatedDevice {
   openTab(): Tab {
     const life = { alive: true };
     const isAlive = () => life.alive;
+    const storage = this.#storageOf(isAlive);
+    const world = lifeWorld(this.#time, this.#dice, this.clock, isAlive);
     const outbox = new Outbox({
-      storage: this.#storageOf(isAlive),
+      storage,
       groups,
       replayWindowMs: DAY,
       fetch: this.#around.fetch(isAlive),
-      world: lifeWorld(this.#time, this.#dice, this.clock, isAlive),
+      world,
       lock: this.#lockOf(life),
       bulletin: this.#bulletinOf(life, isAlive),
       connectivity: {
@@ -80,7 +85,7 @@ export class SimulatedDevice {
           return () => this.#onlineListeners.delete(guarded);
         },
       },
-      ...this.#around.options?.(isAlive),
+      ...this.#around.options?.(storage, world),
     });
     const tab: Tab = {
       outbox,
