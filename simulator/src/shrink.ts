@@ -1,6 +1,6 @@
 import type { Plan, PlannedEvent } from './plan.ts';
 import { runPlan } from './run-worlds.ts';
-import type { Simulation } from './simulation.ts';
+import type { Simulation, Told } from './simulation.ts';
 
 /** A shrunk world is run at most this often; what is left then is short enough. */
 const MOST_RUNS = 400;
@@ -40,11 +40,23 @@ function nextSize(size: number): number {
   return size === 1 ? 0 : Math.ceil(size / 2);
 }
 
+/** What happened, with the failed calls of a retry loop told as one. */
+export function condensed(trace: readonly Told[]): Told[] {
+  const told: Told[] = [];
+  let fault: string | null = null;
+  for (const { at, text } of trace) {
+    const [, ending = null] = /^call \d+ (of \S+: \w+)$/.exec(text) ?? [];
+    if (ending === null || ending !== fault) told.push({ at, text });
+    else told[told.length - 1] = { at, text: `calls until this one ${ending}` };
+    fault = ending;
+  }
+  return told;
+}
+
 /** The story of a world that broke a promise, its end above all. */
-export function tellStory(world: Simulation, lines: number): string {
-  const { plan, trace, violation } = world;
-  const told = trace.slice(-lines).map(({ at, text }) => `  ${at.toFixed(1).padStart(9)}  ${text}`);
-  const left = trace.length - told.length;
+export function tellStory({ plan, violation }: Simulation, story: Told[], lines: number): string {
+  const told = story.slice(-lines).map(({ at, text }) => `  ${at.toFixed(1).padStart(9)}  ${text}`);
+  const left = story.length - told.length;
   const { effect, policy } = plan.operations[0]!;
   return [
     `seed ${plan.seed}: ${violation?.rule ?? 'no violation'} (${violation?.operation ?? ''})`,

@@ -3,7 +3,7 @@ import { drawEndToEnd } from './end-to-end/draw-plan.ts';
 import { EndToEndWorld } from './end-to-end/end-to-end-world.ts';
 import { atRest, shrinkEndToEnd, tellEndToEnd } from './end-to-end/shrink.ts';
 import { microtasksDone, type WorldKind } from './run-worlds.ts';
-import { shrink, tellStory } from './shrink.ts';
+import { condensed, shrink, tellStory } from './shrink.ts';
 import { Simulation } from './simulation.ts';
 
 export type WorldName = 'engine' | 'end-to-end';
@@ -16,7 +16,8 @@ export const WORLDS: Readonly<Record<WorldName, WorldKind>> = {
     async tell(seed, lines) {
       const world = await shrink(drawPlan(seed));
       const events = world.plan.events.length;
-      return { events, lines: world.trace.length, text: tellStory(world, lines) };
+      const story = condensed(world.trace);
+      return { events, lines: story.length, text: tellStory(world, story, lines) };
     },
   },
   'end-to-end': {
