@@ -59,14 +59,18 @@ export async function withDeadline<T>(
     deadline.abort(new DOMException('no answer in time', 'TimeoutError')),
   );
   const either = AbortSignal.any([signal, deadline.signal]);
+  let end = () => {};
   try {
     either.throwIfAborted();
     const ended = new Promise<never>((_, reject) => {
-      either.addEventListener('abort', () => reject(either.reason));
+      end = () => reject(either.reason);
+      either.addEventListener('abort', end);
     });
     return await Promise.race([ended, work(either)]);
   } finally {
     timer.cancel();
+    // A combined signal that someone listens to is never collected, nor is what the listener holds.
+    either.removeEventListener('abort', end);
   }
 }
 
