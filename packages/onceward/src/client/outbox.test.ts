@@ -7,6 +7,7 @@ import {
   listFailed,
   order,
   pass,
+  SECOND,
   server,
   storage,
 } from '../../test/client/lives.ts';
@@ -268,6 +269,20 @@ describe('outbox', () => {
     expect(outbox.status.getSnapshot()).toMatchObject({ waiting: 0, sending: 0, paused: null });
     expect(events).toEqual(['paused', 'queued', 'resumed', 'sending', 'done']);
     expect(seen).toContain(1);
+  });
+
+  it('[C4] a pause ends within half a minute when the tab that resumed died before it could say so', async () => {
+    const outbox = life();
+    await outbox.pause();
+    await outbox.enqueue(order('a'));
+    // It stores the change and tells nobody: tabs hear each other only where there is a channel.
+    await life({ start: false }).resume();
+    await pass(1);
+    expect(server.effects).toEqual([]);
+    await pass(30 * SECOND);
+    expect(server.effects).toEqual(['a']);
+    await pass(100);
+    expect(outbox.status.getSnapshot()).toMatchObject({ paused: null });
   });
 
   it('[C4] a full storage does not lose an answer that has come', async () => {

@@ -457,7 +457,6 @@ export class Outbox {
     const reason = this.#pauseReason();
     if (reason === before) return;
     this.#tell(reason === null ? { type: 'resumed' } : { type: 'paused', reason });
-    if (reason === null) this.#runner?.wakeAll();
   }
 
   #tell(event: OutboxEvent): void {

@@ -117,6 +117,8 @@ export class Runner {
 
   async #rescan(): Promise<void> {
     try {
+      // Who resumed may have died before saying so.
+      await this.#core.look();
       for await (const queue of this.#core.book.queues()) this.wake(queue);
     } catch (error) {
       this.#tellOfStorage(error);
