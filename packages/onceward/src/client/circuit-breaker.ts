@@ -11,8 +11,8 @@ export interface BreakerPolicy {
 
 export const BREAKER_DEFAULTS: BreakerPolicy = {
   failures: 10,
-  windowMs: 1 * MINUTE,
-  openMs: 1 * MINUTE,
+  windowMs: MINUTE,
+  openMs: MINUTE,
 };
 
 /** How soon to look again where others are on their way. */

@@ -7,7 +7,7 @@ export interface Retention {
   readonly failedMs: number;
 }
 
-export const RETENTION_DEFAULTS: Retention = { doneMs: 1 * DAY, failedMs: 30 * DAY };
+export const RETENTION_DEFAULTS: Retention = { doneMs: DAY, failedMs: 30 * DAY };
 
 /** What may have happened is never forgotten by time alone: someone has to look at it and discard it. */
 export const NEVER_FORGOTTEN = ['unknown', 'stuck'];

@@ -22,6 +22,8 @@ export interface IdempotentFetchOptions {
    * `Authorization`, or `null` if there is nothing to be done.
    */
   readonly refreshAuth?: () => Promise<Record<string, string> | null>;
+  /** `false`: repeats do not carry `Idempotency-First-Sent`. For a server of another origin that does not allow it. */
+  readonly firstSent?: boolean;
 }
 
 const KNOWN = {
@@ -31,6 +33,7 @@ const KNOWN = {
   breaker: true,
   methods: true,
   refreshAuth: true,
+  firstSent: true,
 } satisfies Record<keyof IdempotentFetchOptions, true>;
 
 export interface IdempotentInit extends RequestInit {
@@ -106,7 +109,7 @@ export function idempotentFetch(options: IdempotentFetchOptions = {}): Idempoten
       const { response, error, verdict: first } = await tryOnce(send, request, policy, world);
       const verdict: Verdict = inDoubt ? afterDoubt(first) : first;
       inDoubt ||= 'ran' in verdict && verdict.ran === 'unknown';
-      if (inDoubt) headers.set(FIRST_SENT_HEADER, began);
+      if (inDoubt && options.firstSent !== false) headers.set(FIRST_SENT_HEADER, began);
       if (response !== null) known.set(response, { key, attempts: attempt });
       breaker.report(verdict);
 

@@ -66,6 +66,8 @@ export interface OutboxOptions {
   /** Catches the same payload queued again under another key within this time. Off unless given. */
   readonly catchDuplicatesWithinMs?: number;
   readonly auth?: OutboxAuth;
+  /** `false`: repeats do not carry `Idempotency-First-Sent`. For a server of another origin that does not allow it. */
+  readonly firstSent?: boolean;
   /**
    * Asked about the answer at the end of a redirect, which is not taken for the API's own: it may be the page that asks
    * for a sign-in. `true`: the operation is done.
@@ -95,6 +97,7 @@ const KNOWN = {
   giveUpAfterMs: true,
   catchDuplicatesWithinMs: true,
   auth: true,
+  firstSent: true,
   isDone: true,
   groups: true,
   retry: true,

@@ -56,6 +56,32 @@ describe('how long an answer is kept', () => {
     expect(firstSent()).toEqual([null, began, began]);
   });
 
+  it('[H20] neither says it where that is turned off, so that a server of another origin that allows the key alone takes repeats', async () => {
+    /** The browser's own check of another origin: a header that is not allowed, and the request is never sent. */
+    const crossOrigin: typeof fetch = async (input, init) => {
+      const { url, headers } = new Request(
+        new URL(String(Object(input).url ?? input), 'https://api.test'),
+        {
+          headers: Object(input).headers ?? init?.headers,
+        },
+      );
+      if (headers.has('idempotency-first-sent')) throw new TypeError('Failed to fetch');
+      return server.fetch(url, { headers, body: init?.body ?? '{"item":"b"}' });
+    };
+    server.loseAnswers = 2;
+    const outbox = life({ fetch: crossOrigin, firstSent: false });
+    const { id } = await outbox.enqueue(order('a'));
+    await pass(2 * 60 * SECOND);
+    expect(await outbox.find(id)).toMatchObject({ state: 'done', answers: [{ replayed: true }] });
+
+    server.refuseNext(502);
+    const send = idempotentFetch({ fetch: crossOrigin, firstSent: false });
+    const sent = send('https://api.test/b', { method: 'POST', body: '{"item":"b"}' });
+    await pass(2 * 60 * SECOND);
+    expect((await sent).status).toBe(201);
+    expect(firstSent()).toEqual([null, null, null, null, null]);
+  });
+
   it('[H20] [C14] a key that has expired is unknown, keeps its key, and a person who retries it says when it was sent', async () => {
     const began = new Date().toUTCString();
     let forgets = false;

@@ -15,7 +15,7 @@ export interface RetryPolicy {
 
 export const RETRY_DEFAULTS: RetryPolicy = {
   maxAttempts: 5,
-  baseMs: 1 * SECOND,
+  baseMs: SECOND,
   capMs: 30 * SECOND,
   inProgressMs: 2 * SECOND,
   longestRetryAfterMs: 5 * MINUTE,
@@ -23,7 +23,7 @@ export const RETRY_DEFAULTS: RetryPolicy = {
 };
 
 /** A queued operation is tried again after this at the latest, whatever a Retry-After asks for. */
-export const LONGEST_WAIT = 1 * HOUR;
+export const LONGEST_WAIT = HOUR;
 
 /**
  * The pause before the next try, after `failures` of them: it doubles from the base up to the cap, and half

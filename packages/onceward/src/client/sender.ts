@@ -21,6 +21,7 @@ export interface SenderOptions extends Base {
   /** Whether an answer at the end of a redirect says that it was done. None does unless told. */
   readonly isDone?: (answer: RedirectedAnswer) => boolean;
   readonly groups?: Groups;
+  readonly firstSent?: boolean;
   readonly policy: Patience;
   readonly world: ClientWorld;
 }
@@ -107,7 +108,9 @@ export class Sender {
     } catch {
       return said({ kind: 'unreachable', reason: 'no credentials', ran: 'no' });
     }
-    if (firstSent !== null) headers.set(FIRST_SENT_HEADER, new Date(firstSent).toUTCString());
+    if (firstSent !== null && this.#options.firstSent !== false) {
+      headers.set(FIRST_SENT_HEADER, new Date(firstSent).toUTCString());
+    }
     // The credentials may be those of someone who has signed in meanwhile.
     if (owner() !== ownerOf(operation)) return said({ kind: 'not_sent' });
     try {

@@ -11,7 +11,7 @@ export function mintUuid(randomBytes: RandomBytes = cryptoBytes): string {
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 const TIME_DIGITS = 10;
 const RANDOM_DIGITS = 16;
-const RANDOM_RANGE = /* @__PURE__ */ BigInt(2 ** 80);
+const RANDOM_RANGE = 0x1_0000_0000_0000_0000_0000n;
 
 export interface UlidSource {
   readonly now?: () => number;
