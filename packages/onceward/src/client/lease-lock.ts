@@ -23,7 +23,9 @@ export interface LeaseLockOptions {
  * A lock kept in the storage of the outbox, for places that have no other: pages over plain HTTP, and apps in which a
  * tab that is stalled must not keep the others from sending. Its holder renews it; whether it is stalled is measured
  * by the watcher's steady clock alone, so nobody compares clocks. A holder that wakes up after its lease was taken over
- * finds that out at its next look, and begins nothing more. Handing over after a crash takes fifteen seconds.
+ * finds that out at its next look, and begins nothing more. Handing over after a crash takes fifteen seconds,
+ * for `drain()` too; while the holder lives, it gives up at the next renewal. Whoever opens the same storage, the
+ * service worker included, must be given this lock: one with Web Locks and one with a lease do not know of each other.
  *
  * ```ts
  * const storage = indexedDbStorage();
@@ -36,13 +38,14 @@ export function leaseLock(storage: OutboxStorage, options: LeaseLockOptions = {}
     async hold(work, hold) {
       const lease = new StoredLease(storage, world);
       while (!hold.signal.aborted) {
-        const taken = await lease.tryTake().catch(() => false);
+        const taken = await lease.tryTake().catch(() => null);
         if (taken) {
           if (taken === 'from another') onTakeover();
           await holdWhile(work, lease, hold, world);
           if (hold.ifFree) return true;
-        } else if (hold.ifFree) return false;
-        await pause(world, RENEW_EVERY, hold.signal, true);
+        } else if (hold.ifFree && (taken === null || lease.isRenewed)) return false;
+        // A caller of `ifFree` waits for this: its process has to live until then.
+        await pause(world, RENEW_EVERY, hold.signal, !hold.ifFree);
       }
       return false;
     },
@@ -78,6 +81,8 @@ class StoredLease {
   readonly #me: string;
   #seen: Lease | undefined;
   #seenAt: number;
+  /** Its holder was seen to live. */
+  isRenewed = false;
 
   constructor(storage: OutboxStorage, world: ClientWorld) {
     this.#storage = storage;
@@ -109,6 +114,7 @@ class StoredLease {
   async #look(): Promise<void> {
     const [lease] = await this.#storage.read([layout.runner]);
     if (lease?.version === this.#seen?.version) return;
+    this.isRenewed = this.#seen !== undefined;
     this.#seen = lease as Lease | undefined;
     this.#seenAt = this.#world.elapsed();
   }

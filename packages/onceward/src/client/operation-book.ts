@@ -92,7 +92,7 @@ export class OperationBook {
   }
 
   /** Turns a waiting operation into what it becomes. `false`: it has changed since it was read. */
-  async replace(previous: WaitingOperation, next: Next): Promise<boolean> {
+  replace(previous: WaitingOperation, next: Next): Promise<boolean> {
     return this.swap(changesFor(previous, next));
   }
 

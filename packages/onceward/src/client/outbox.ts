@@ -157,6 +157,7 @@ export class Outbox {
   /** Whose credentials were refused, until someone signs in. */
   #refused: { readonly owner: string | null } | null = null;
   #running: Promise<unknown> | null = null;
+  #draining: Promise<unknown> | null = null;
   #housekeeping: ClientTimer | null = null;
 
   constructor(options: OutboxOptions) {
@@ -396,7 +397,8 @@ export class Outbox {
   /** Sends what can be sent now, if no other tab is at it, and answers when that is done. */
   async drain(): Promise<void> {
     this.#checkOpen();
-    await this.#run((runner) => runner.drain(), true);
+    this.#draining = this.#run((runner) => runner.drain(), true);
+    await this.#draining;
   }
 
   /** Every event of this outbox until the returned function is called. */
@@ -413,6 +415,7 @@ export class Outbox {
     this.#closing.abort();
     this.#housekeeping?.cancel();
     await this.#running;
+    await this.#draining;
     await this.#enqueuer.last;
     this.#status.close();
     this.#bulletin.close();

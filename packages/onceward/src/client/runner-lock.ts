@@ -5,7 +5,8 @@
 export interface RunnerLock {
   /**
    * Waits for the lock, runs `work` while holding it, and gives it back when `work` ends. The lock of a tab
-   * or process that died passes on by itself. `ifFree`: answers `false` at once if someone else has it.
+   * or process that died passes on by itself. `ifFree`: answers `false`, soon, if someone else has it and
+   * lives.
    */
   hold(work: Work, options: HoldOptions): Promise<boolean>;
 }

@@ -43,7 +43,7 @@ interface Lane {
   /** Something happened while it was busy: look again. */
   again: boolean;
   timer: ClientTimer | null;
-  storageFailures: number;
+  failures: number;
 }
 
 /**
@@ -104,7 +104,7 @@ export class Runner {
       driving: null,
       again: true,
       timer: null,
-      storageFailures: 0,
+      failures: 0,
     };
     this.#lanes.set(queue, lane);
     lane.again = true;
@@ -143,13 +143,13 @@ export class Runner {
     try {
       while (lane.again && !this.#signal.aborted) {
         lane.again = false;
-        while (await this.#advance(name, lane)) lane.storageFailures = 0;
+        while (await this.#advance(name, lane)) lane.failures = 0;
       }
     } catch (error) {
-      lane.storageFailures += 1;
+      lane.failures += 1;
       this.#tellOfStorage(error);
       const { policy, world } = this.#core;
-      this.#wakeLater(name, lane, backoffMs(policy, lane.storageFailures, world));
+      this.#wakeLater(name, lane, backoffMs(policy, lane.failures, world));
     }
     lane.driving = null;
     if (lane.timer === null) this.#lanes.delete(name);
@@ -265,12 +265,9 @@ export class Runner {
     }
   }
 
-  #takeSlot(): Promise<void> {
-    if (this.#slotsTaken < this.#core.concurrency) {
-      this.#slotsTaken += 1;
-      return Promise.resolve();
-    }
-    return new Promise((resolve) => this.#slotQueue.push(resolve));
+  async #takeSlot(): Promise<void> {
+    if (this.#slotsTaken < this.#core.concurrency) this.#slotsTaken += 1;
+    else await new Promise<void>((resolve) => this.#slotQueue.push(resolve));
   }
 
   #giveSlot(): void {
