@@ -1,5 +1,5 @@
 import { ClientError } from './client-error.ts';
-import { type ClientWorld, mintKey } from './client-world.ts';
+import type { ClientWorld } from './client-world.ts';
 import {
   keysOf,
   layout,
@@ -11,7 +11,7 @@ import {
   type StoredRequest,
   type WaitingOperation,
 } from './operation.ts';
-import { forgetKeys, type OperationBook, storageError } from './operation-book.ts';
+import { forgetKeys, storageError } from './operation-book.ts';
 import type { Change } from './outbox-storage.ts';
 import { fingerprintOf, invalid } from './request-intake.ts';
 import type { OutboxCore } from './runner.ts';
@@ -73,16 +73,14 @@ const MOST_AT_ONCE = 50;
  * one durable write, not for each.
  */
 export class Enqueuer {
-  readonly #book: OperationBook;
-  readonly #world: ClientWorld;
+  readonly #core: OutboxCore;
   readonly #onQueued: OnQueued;
   readonly #items: Item[] = [];
   /** Settles when all that was given so far is written, which happens one batch after the other. */
   last: Promise<unknown> | null = null;
 
-  constructor({ book, world }: OutboxCore, onQueued: OnQueued) {
-    this.#book = book;
-    this.#world = world;
+  constructor(core: OutboxCore, onQueued: OnQueued) {
+    this.#core = core;
     this.#onQueued = onQueued;
   }
 
@@ -128,9 +126,9 @@ export class Enqueuer {
   async #intend(item: Item): Promise<Intent> {
     const { key, taken, catchWithinMs, ...wanted } = item.wanted;
     const group = 'length' in taken;
-    const steps = group ? taken : [newStep(key ?? mintKey(this.#world), taken)];
+    const steps = group ? taken : [newStep(key ?? this.#core.mintKey(), taken)];
     const requests = steps.map((step) => step.request);
-    const fingerprint = await fingerprintOf(requests, this.#world);
+    const fingerprint = await fingerprintOf(requests, this.#core.world);
     item.intent ??= {
       catchWithinMs,
       operation: {
@@ -142,7 +140,7 @@ export class Enqueuer {
         fingerprint,
         state: 'waiting',
         version: 1,
-        createdAt: this.#world.now(),
+        createdAt: this.#core.world.now(),
         direction: 'forward',
         cursor: 0,
         cause: null,
@@ -157,7 +155,7 @@ export class Enqueuer {
       const { ends, changes } = await this.#draft(intents);
       if (changes.length === 0) return ends;
       try {
-        if (await this.#book.swap(changes)) return ends;
+        if (await this.#core.book.swap(changes)) return ends;
       } catch (error) {
         // A write that failed may still have been made: then its keys are known by now.
         const again = await this.#draft(intents).catch(() => null);
@@ -169,17 +167,17 @@ export class Enqueuer {
 
   async #draft(intents: readonly Intent[]): Promise<{ ends: End[]; changes: Change[] }> {
     const places = [layout.position, ...intents.flatMap(placesOf)];
-    const [position, ...pointers] = await this.#book.storage.read(places);
+    const [position, ...pointers] = await this.#core.book.storage.read(places);
     const met: Met = new Map();
     for (const [i, pointer] of pointers.entries()) {
-      const operation = pointer && (await this.#book.find((pointer as Pointer).id));
+      const operation = pointer && (await this.#core.book.find((pointer as Pointer).id));
       if (operation) met.set(places[i + 1] ?? '', operation);
     }
-    const first = (position as Position | undefined)?.last ?? randomStart(this.#world);
+    const first = (position as Position | undefined)?.last ?? randomStart(this.#core.world);
     let last = first;
     const changes = new Map<string, Change>();
     const ends = intents.map((intent): End => {
-      const seen = seenBefore(intent, met, this.#world.now());
+      const seen = seenBefore(intent, met, this.#core.world.now());
       if (seen !== null) return seen;
       last += 1;
       const { owner, lane } = intent.operation;

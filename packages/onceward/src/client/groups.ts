@@ -1,4 +1,3 @@
-import { type ClientWorld, mintKey } from './client-world.ts';
 import { fillIn } from './fill-in.ts';
 import {
   type FailedOperation,
@@ -21,7 +20,7 @@ export interface Groups {
   take(
     given: readonly GroupStep[],
     key: string | undefined,
-    core: Base & Pick<Ways, 'world'>,
+    core: Base & Pick<Ways, 'mintKey'>,
   ): Step[];
   /** The request of the current step, with what earlier ones answered. A text: what no answer has. */
   fillIn(request: StoredRequest, steps: readonly Step[]): StoredRequest | string;
@@ -30,7 +29,7 @@ export interface Groups {
   refused(operation: WaitingOperation, why: Why, now: number): Next;
   cancel(operation: WaitingOperation, now: number): Next;
   /** The steps with which a group that is stuck goes on. */
-  unstick(operation: FailedOperation, world: ClientWorld): Step[];
+  unstick(operation: FailedOperation, ways: Ways): Step[];
 }
 
 const MOST_STEPS = 100;
@@ -47,7 +46,6 @@ const CANCELLED = 'cancelled';
  */
 export const groups: Groups = {
   take(given, key, core) {
-    const { world } = core;
     if (given.length < 1 || given.length > MOST_STEPS) {
       throw invalid(`a group has 1 to ${MOST_STEPS} steps, not ${given.length}`);
     }
@@ -55,8 +53,8 @@ export const groups: Groups = {
       if (undo === undefined && i < given.length - 1) {
         throw invalid(`step ${i} needs an undo: a later one may be refused`);
       }
-      const back = undo && { key: mintKey(world), request: takeRequest(undo, core) };
-      return newStep((i === 0 && key) || mintKey(world), takeRequest(request, core), back);
+      const back = undo && { key: core.mintKey(), request: takeRequest(undo, core) };
+      return newStep((i === 0 && key) || core.mintKey(), takeRequest(request, core), back);
     });
   },
 
@@ -85,9 +83,9 @@ export const groups: Groups = {
       : turnBack(operation, CANCELLED);
   },
 
-  unstick({ steps, cursor }, world) {
+  unstick({ steps, cursor }, ways) {
     return steps.map((step, i) =>
-      i === cursor && step.undo ? { ...step, undo: { ...step.undo, key: mintKey(world) } } : step,
+      i === cursor && step.undo ? { ...step, undo: { ...step.undo, key: ways.mintKey() } } : step,
     );
   },
 };

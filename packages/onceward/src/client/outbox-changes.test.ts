@@ -10,6 +10,7 @@ import {
   pass,
   server,
 } from '../../test/client/lives.ts';
+import { jobKeys, parseJobKey } from '../keys/index.ts';
 import { exportFailed, importFailed } from './index.ts';
 
 freshForEachTest();
@@ -139,6 +140,28 @@ describe('what can be done to a queued operation', () => {
     expect(await outbox.edit(id, order('b'))).toBe('settling');
     expect(await outbox.cancel(id)).toBe('settling');
     expect(await outbox.find(id)).toMatchObject({ state: 'waiting', steps: [{ key }] });
+  });
+
+  it('[C14] every new key is made by mintKey, so that a job that is edited, or refused and retried, has a key of its form', async () => {
+    const keys = jobKeys('device-1');
+    server.refuseItem('bad', 422, { happened: 'no', retry: 'new_key' });
+    const outbox = life({ mintKey: () => keys.next() });
+    const { id } = await outbox.enqueue(order('bad'));
+    await pass(1);
+    expect(await outbox.find(id)).toMatchObject({ outcome: 'refused' });
+    server.accept('bad');
+    await outbox.failed.retry(id);
+    await pass(1);
+    await outbox.pause();
+    const draft = await outbox.enqueue(order('draft'));
+    await outbox.edit(draft.id, order('final'));
+    await outbox.enqueueGroup([{ ...order('there'), undo: order('back') }, order('last')]);
+    await outbox.resume();
+    await pass(1);
+    expect(server.effects).toEqual(['bad', 'final', 'there', 'last']);
+    const sent = server.requests.map(({ key }) => parseJobKey(key));
+    expect(sent).toHaveLength(5);
+    for (const key of sent) expect(key).toMatchObject({ ok: true });
   });
 
   it('[C8] refusals are forgotten after thirty days; what may have happened stays until discarded', async () => {

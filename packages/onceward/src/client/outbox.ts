@@ -57,8 +57,7 @@ export interface OutboxOptions {
   readonly owner?: string | null | (() => string | null);
   /**
    * How long the server remembers a key. An operation that was sent, got no answer and is older is not sent
-   * again but moved to the failed ones as `unknown`. 5 minutes unless said otherwise, as for a server of profile
-   * `http`.
+   * again but moved to the failed ones as `unknown`. 5 minutes unless given, as for a server of profile `http`.
    */
   readonly replayWindowMs?: number;
   /** How long a server may say "not now" (429, 503, Retry-After) before an operation is given up. A day. */
@@ -66,6 +65,8 @@ export interface OutboxOptions {
   /** Catches the same payload queued again under another key within this time. Off unless given. */
   readonly catchDuplicatesWithinMs?: number;
   readonly auth?: OutboxAuth;
+  /** Makes each new key, for a server that wants keys of a form of its own. A UUID unless given. */
+  readonly mintKey?: () => string;
   /** `false`: repeats do not carry `Idempotency-First-Sent`. For a server of another origin that does not allow it. */
   readonly firstSent?: boolean;
   /**
@@ -97,6 +98,7 @@ const KNOWN = {
   giveUpAfterMs: true,
   catchDuplicatesWithinMs: true,
   auth: true,
+  mintKey: true,
   firstSent: true,
   isDone: true,
   groups: true,
@@ -193,6 +195,7 @@ export class Outbox {
     const { world = realWorld, giveUpAfterMs = DAY, owner = null, ...options } = given;
     return {
       fetch: (input, init) => fetch(input, init),
+      mintKey: () => mintKey(world),
       concurrency: 6,
       replayWindowMs: 5 * MINUTE,
       ...options,
@@ -303,7 +306,6 @@ export class Outbox {
         if (operation?.state !== 'waiting') return operation;
         this.#checkOpen();
         signal?.throwIfAborted();
-        // What other tabs do is not always heard of.
         const timer = this.#core.world.startTimer(LOOK_EVERY, heard);
         await hearing;
         timer.cancel();
@@ -317,7 +319,7 @@ export class Outbox {
   async edit(id: string, request: OutboxRequest): Promise<EditResult> {
     this.#checkOpen();
     const stored = takeRequest(request, this.#core);
-    const key = mintKey(this.#core.world);
+    const key = this.#core.mintKey();
     const hash = await fingerprintOf([stored], this.#core.world);
     const next = await this.#wish(id, { kind: 'edit', key, request: stored, hash });
     if (next === null) return 'not_waiting';
@@ -425,7 +427,6 @@ export class Outbox {
 
   async #run(work: (runner: Runner) => Promise<void>, ifFree: boolean): Promise<void> {
     if (this.#runner !== null) return work(this.#runner);
-    const { signal } = this.#closing;
     await this.#core.lock.hold(
       async (held) => {
         const runner = new Runner(this.#core, held);
@@ -436,7 +437,7 @@ export class Outbox {
         this.#runner = null;
         this.#status.touch();
       },
-      { signal, ifFree },
+      { signal: this.#closing.signal, ifFree },
     );
   }
 

@@ -1,4 +1,4 @@
-import { type ClientWorld, mintKey } from './client-world.ts';
+import type { ClientWorld } from './client-world.ts';
 import type { Groups } from './groups.ts';
 import {
   type DoneOperation,
@@ -44,6 +44,8 @@ export interface Why {
 
 /** What decides beside the answer. */
 export interface Ways {
+  /** The key of what is sent for the first time. */
+  mintKey(): string;
   readonly policy: Patience;
   readonly world: ClientWorld;
   /** `undefined`: operations that are groups are left alone. */
@@ -205,9 +207,9 @@ export function revive(operation: FailedOperation, ways: Ways): WaitingOperation
     const unsettledSince = operation.unsettledSince ?? operation.failedAt;
     return { ...fresh, unsettledSince, retriedAt: world.now() };
   }
-  if (outcome === 'stuck') return { ...fresh, steps: theGroups(ways).unstick(operation, world) };
+  if (outcome === 'stuck') return { ...fresh, steps: theGroups(ways).unstick(operation, ways) };
   const steps = operation.steps.map(({ request, undo }) =>
-    newStep(mintKey(world), request, undo && { ...undo, key: mintKey(world) }),
+    newStep(ways.mintKey(), request, undo && { ...undo, key: ways.mintKey() }),
   );
   return { ...fresh, direction: 'forward', cursor: 0, cause: null, steps };
 }
