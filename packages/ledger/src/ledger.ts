@@ -80,19 +80,32 @@ export class Ledger {
     this.counters = counters;
     this.reads = new Reads(machine, book, world.now);
     this.history = new History(machine, book, world.now);
-    this.#transactions = new Transactions(pipeline, machine, counters);
+    this.#transactions = new Transactions(pipeline, machine, counters, world.now);
     this.#writes = new Writes(pipeline, machine, book, near, counters);
     this.#audit = new Audit(parts);
   }
 
-  /** Posts journal entries once per credential and key. A key in use is refused at once; nothing is ever replayed. */
-  transact(caller: Caller, key: string | undefined, body: unknown): Promise<TransactResult> {
-    return this.#transactions.transact(caller, key, body);
+  /**
+   * Posts journal entries once per credential and key. A key in use is refused at once; nothing is ever replayed.
+   * `firstSentAt`, if the caller says so: a key that may have been forgotten since is refused as `KEY_EXPIRED`.
+   */
+  transact(
+    caller: Caller,
+    key: string | undefined,
+    body: unknown,
+    firstSentAt?: number,
+  ): Promise<TransactResult> {
+    return this.#transactions.transact(caller, key, body, firstSentAt);
   }
 
   /** With a key, a retry of the same creation gets the same id; so for organizations and vaults. */
-  createAccount(caller: Caller, body: unknown, key?: string): Promise<CreateAccountResult> {
-    return this.#transactions.createAccount(caller, body, key);
+  createAccount(
+    caller: Caller,
+    body: unknown,
+    key?: string,
+    firstSentAt?: number,
+  ): Promise<CreateAccountResult> {
+    return this.#transactions.createAccount(caller, body, key, firstSentAt);
   }
 
   /** Runs operations once per client and sequence or key, all or none of them. */
