@@ -28,6 +28,11 @@ import {
   Writes,
 } from './writes.ts';
 
+const MIB = 1_024 * 1_024;
+/** So many bytes of blocks are read for one answer with headers, and so many before others have their turn. */
+const MOST_READ = 16 * MIB;
+const READ_AT_ONCE = MIB;
+
 /** How the ledger came up this time. */
 export interface Opening {
   readonly term: number;
@@ -139,13 +144,23 @@ export class Ledger {
     return this.#parts.book.block(height);
   }
 
-  /** The headers of so many blocks from a height on; fewer at the tip, none if the first of them is not kept. */
-  getHeaders(from: number, count: number): BlockHeader[] {
+  /**
+   * The headers of so many blocks from a height on; none if the first of them is not kept. Fewer at the tip, and where
+   * blocks are large: a header is read with its block.
+   */
+  async getHeaders(from: number, count: number): Promise<BlockHeader[]> {
     const headers: BlockHeader[] = [];
-    while (headers.length < count) {
-      const header = this.#parts.book.header(from + headers.length);
-      if (header === undefined) break;
-      headers.push(header);
+    let [readBytes, atOnceBytes] = [0, 0];
+    while (headers.length < count && readBytes < MOST_READ) {
+      if (atOnceBytes >= READ_AT_ONCE) {
+        await new Promise((resolve) => setImmediate(resolve));
+        atOnceBytes = 0;
+      }
+      const found = this.#parts.book.header(from + headers.length);
+      if (found === undefined) break;
+      headers.push(found.header);
+      readBytes += found.length;
+      atOnceBytes += found.length;
     }
     return headers;
   }
