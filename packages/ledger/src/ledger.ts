@@ -28,6 +28,11 @@ import {
   Writes,
 } from './writes.ts';
 
+const MIB = 1_024 * 1_024;
+/** So many bytes of blocks are read for one answer with headers, and so many before others have their turn. */
+const MOST_READ = 16 * MIB;
+const READ_AT_ONCE = MIB;
+
 /** How the ledger came up this time. */
 export interface Opening {
   readonly term: number;
@@ -80,19 +85,32 @@ export class Ledger {
     this.counters = counters;
     this.reads = new Reads(machine, book, world.now);
     this.history = new History(machine, book, world.now);
-    this.#transactions = new Transactions(pipeline, machine, counters);
+    this.#transactions = new Transactions(pipeline, machine, counters, world.now);
     this.#writes = new Writes(pipeline, machine, book, near, counters);
     this.#audit = new Audit(parts);
   }
 
-  /** Posts journal entries once per credential and key. A key in use is refused at once; nothing is ever replayed. */
-  transact(caller: Caller, key: string | undefined, body: unknown): Promise<TransactResult> {
-    return this.#transactions.transact(caller, key, body);
+  /**
+   * Posts journal entries once per credential and key. A key in use is refused at once; nothing is ever replayed.
+   * `firstSentAt`, if the caller says so: a key that may have been forgotten since is refused as `KEY_EXPIRED`.
+   */
+  transact(
+    caller: Caller,
+    key: string | undefined,
+    body: unknown,
+    firstSentAt?: number,
+  ): Promise<TransactResult> {
+    return this.#transactions.transact(caller, key, body, firstSentAt);
   }
 
   /** With a key, a retry of the same creation gets the same id; so for organizations and vaults. */
-  createAccount(caller: Caller, body: unknown, key?: string): Promise<CreateAccountResult> {
-    return this.#transactions.createAccount(caller, body, key);
+  createAccount(
+    caller: Caller,
+    body: unknown,
+    key?: string,
+    firstSentAt?: number,
+  ): Promise<CreateAccountResult> {
+    return this.#transactions.createAccount(caller, body, key, firstSentAt);
   }
 
   /** Runs operations once per client and sequence or key, all or none of them. */
@@ -126,13 +144,23 @@ export class Ledger {
     return this.#parts.book.block(height);
   }
 
-  /** The headers of so many blocks from a height on; fewer at the tip, none if the first of them is not kept. */
-  getHeaders(from: number, count: number): BlockHeader[] {
+  /**
+   * The headers of so many blocks from a height on; none if the first of them is not kept. Fewer at the tip, and where
+   * blocks are large: a header is read with its block.
+   */
+  async getHeaders(from: number, count: number): Promise<BlockHeader[]> {
     const headers: BlockHeader[] = [];
-    while (headers.length < count) {
-      const header = this.#parts.book.header(from + headers.length);
-      if (header === undefined) break;
-      headers.push(header);
+    let [readBytes, atOnceBytes] = [0, 0];
+    while (headers.length < count && readBytes < MOST_READ) {
+      if (atOnceBytes >= READ_AT_ONCE) {
+        await new Promise((resolve) => setImmediate(resolve));
+        atOnceBytes = 0;
+      }
+      const found = this.#parts.book.header(from + headers.length);
+      if (found === undefined) break;
+      headers.push(found.header);
+      readBytes += found.length;
+      atOnceBytes += found.length;
     }
     return headers;
   }

@@ -8,6 +8,8 @@ import {
   checkTransactionKey,
 } from './pipeline/admit.ts';
 import { findCreation } from './pipeline/apply-creation.ts';
+import { duplicateOf, findKey } from './pipeline/apply-journal.ts';
+import { KEY_EXPIRED, mayBeForgotten } from './pipeline/first-sent.ts';
 import { InFlightKeys } from './pipeline/in-flight.ts';
 import type { Machine } from './pipeline/machine.ts';
 import type { Outcome } from './pipeline/outcome.ts';
@@ -38,7 +40,14 @@ export class CommittedTransaction {
 
 export type TransactResult = CommittedTransaction | Refusal;
 
-export type CreateAccountResult = { readonly ok: true; readonly id: string } | Refusal;
+export interface CreatedAccount {
+  readonly ok: true;
+  readonly id: string;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+}
+
+export type CreateAccountResult = CreatedAccount | Refusal;
 
 const IN_FLIGHT = refuse(
   'DUPLICATE_IDEMPOTENCY_KEY',
@@ -56,15 +65,22 @@ export class Transactions {
   readonly #pipeline: Pipeline;
   readonly #machine: Machine;
   readonly #counters: LedgerCounters;
+  readonly #now: () => number;
   readonly #inFlight = new InFlightKeys();
 
-  constructor(pipeline: Pipeline, machine: Machine, counters: LedgerCounters) {
+  constructor(pipeline: Pipeline, machine: Machine, counters: LedgerCounters, now: () => number) {
     this.#pipeline = pipeline;
     this.#machine = machine;
     this.#counters = counters;
+    this.#now = now;
   }
 
-  transact(caller: Caller, key: string | undefined, body: unknown): Promise<TransactResult> {
+  transact(
+    caller: Caller,
+    key: string | undefined,
+    body: unknown,
+    firstSentAt?: number,
+  ): Promise<TransactResult> {
     // A key that is in flight has passed every check of its own, so it is looked for first.
     if (key !== undefined && this.#inFlight.has(caller.credential, key)) {
       this.#counters.duplicates.in_flight += 1;
@@ -75,23 +91,48 @@ export class Transactions {
     if (this.#pipeline.isFull) return this.#refuse(OVERLOADED);
     const admitted = admitTransaction(this.#machine, caller, key as string, body);
     if (!admitted.ok) return this.#refuse(admitted);
+    if (this.#mayBeForgotten(firstSentAt, this.#machine.settings.idempotency_ttl_ms)) {
+      return this.#refuseLate(admitted.value);
+    }
     return this.#run(admitted.value);
   }
 
-  createAccount(caller: Caller, body: unknown, key?: string): Promise<CreateAccountResult> {
+  createAccount(
+    caller: Caller,
+    body: unknown,
+    key?: string,
+    firstSentAt?: number,
+  ): Promise<CreateAccountResult> {
     const wrong = checkCaller(caller);
     if (wrong !== undefined) return this.#refuse(wrong);
     if (this.#pipeline.isFull) return this.#refuse(OVERLOADED);
     const admitted = admitAccount(caller, body, key);
     if (!admitted.ok) return this.#refuse(admitted);
     const known = findCreation(this.#machine, admitted.value);
-    if (known !== undefined) return Promise.resolve(answerCreation(known));
+    if (known !== undefined) return Promise.resolve(answerAccount(known, this.#machine.time));
+    const { client_ttl_ms } = this.#machine.settings;
+    if (key !== undefined && this.#mayBeForgotten(firstSentAt, client_ttl_ms)) {
+      return this.#refuse(KEY_EXPIRED);
+    }
     return new Promise((resolve, reject) => {
       this.#pipeline.submit('writes', admitted.value, {
-        settle: (outcome) => resolve(answerCreation(outcome)),
+        settle: (outcome, { header }) => resolve(answerAccount(outcome, header.at)),
         fail: reject,
       });
     });
+  }
+
+  #mayBeForgotten(firstSentAt: number | undefined, ttlMs: number): boolean {
+    if (firstSentAt === undefined) return false;
+    return mayBeForgotten(firstSentAt, ttlMs, Math.max(this.#machine.time, this.#now()));
+  }
+
+  /** Answered at once: by the time it were applied, a key that is known now could be forgotten. */
+  #refuseLate({ credential, key }: JournalRequest): Promise<Refusal> {
+    const used = findKey(this.#machine, credential, key, this.#machine.time);
+    if (used === undefined) return this.#refuse(KEY_EXPIRED);
+    this.#counters.duplicates.database += 1;
+    return Promise.resolve(duplicateOf(used));
   }
 
   #refuse(refusal: Refusal): Promise<Refusal> {
@@ -158,6 +199,12 @@ class End implements TicketEnd {
     this.#transactions.release(this.#request);
     this.#reject(error);
   }
+}
+
+function answerAccount(outcome: Outcome, at: number): CreateAccountResult {
+  const answer = answerCreation(outcome);
+  if (!answer.ok) return answer;
+  return { ...answer, createdAt: outcome.did === 'recall' ? outcome.at : at };
 }
 
 export function answerCreation(outcome: Outcome): { ok: true; id: string } | Refusal {

@@ -240,6 +240,31 @@ describe('[C13] a writer whose credential has expired', () => {
     expect(writer.isPaused).toBe(false);
   });
 
+  it('does not say of a committed write that it did not happen, if the headers of its proof were refused', async () => {
+    const said: string[] = [];
+    const refuse = (status: number, code: string) => {
+      said.push(code);
+      return Response.json({ code, message: 'not you' }, { status });
+    };
+    const writer = await openWriter({
+      async send(input, init) {
+        const [call] = /[^/]*$/.exec(String(input)) ?? [];
+        if (call === 'GetHeaders' && said.length === 0) return refuse(401, 'unauthenticated');
+        const isRefused = said.length === 1 || said.length === 2;
+        if (call === 'Write' && isRefused) return refuse(403, 'permission_denied');
+        return fetch(input, init);
+      },
+      refresh: async () => true,
+    });
+    expect(await writer.write(setOnce(randomUUID()))).toMatchObject({ ok: true });
+    // Blocks in between, which the client has to follow.
+    const other = await openWriter();
+    for (const _ of upTo(2)) await other.write(setOnce(randomUUID()));
+    const result = await writer.write(setOnce(randomUUID()));
+    expect(said).toEqual(['unauthenticated', 'permission_denied', 'permission_denied']);
+    expect(result).toMatchObject({ ok: true, sequence: 2n });
+  });
+
   it('is paused if the other credential is refused too', async () => {
     let isGood = true;
     let asked = 0;

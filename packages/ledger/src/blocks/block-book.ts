@@ -79,9 +79,11 @@ export class BlockBook {
     return parseBlock(this.#bytesOf(height).toString());
   }
 
-  header(height: number): BlockHeader | undefined {
+  /** With the length of the block's text, all of which is read. */
+  header(height: number): { readonly header: BlockHeader; readonly length: number } | undefined {
     if (height < this.#first || height > this.#tipHeight) return undefined;
-    return readHeader(this.#bytesOf(height));
+    const bytes = this.#bytesOf(height);
+    return { header: readHeader(bytes), length: bytes.length };
   }
 
   /** How long a block's text is, and when the block was made; `null` if it was damaged or lost. */

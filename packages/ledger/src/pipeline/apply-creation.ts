@@ -39,9 +39,9 @@ export function findCreation(machine: Machine, request: CreationRequest): Outcom
   if (receipt.print !== printOf({ hash: hashOf(request) })) {
     return { did: 'refuse', refusal: KEY_REUSED };
   }
-  const { sequence, height, position } = receipt;
-  if (request.kind === 'account') return { did: 'recall', id: accountId(Number(sequence)) };
-  return { did: 'recall', id: idAt(request.kind, height, position) };
+  const { sequence, height, position, at } = receipt;
+  if (request.kind === 'account') return { did: 'recall', id: accountId(Number(sequence)), at };
+  return { did: 'recall', id: idAt(request.kind, height, position), at };
 }
 
 /** The receipt of an account has its number where that of a write has its sequence. */

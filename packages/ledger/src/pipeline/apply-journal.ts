@@ -75,7 +75,7 @@ function isRepeated(requests: readonly JournalRequest[], at: number): boolean {
   return first < at;
 }
 
-function duplicateOf(location: Location): Refusal {
+export function duplicateOf(location: Location): Refusal {
   return refuse(
     'DUPLICATE_IDEMPOTENCY_KEY',
     `This idempotency key belongs to transaction ${transactionId(location)}.`,

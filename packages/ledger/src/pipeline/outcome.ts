@@ -9,8 +9,8 @@ export type Outcome =
   | { readonly did: 'reject'; readonly position: number; readonly refusal: Refusal }
   | { readonly did: 'write'; readonly position: number; readonly sequence: bigint }
   | { readonly did: 'create'; readonly position: number; readonly id: string }
-  /** It was created before, under the same key. */
-  | { readonly did: 'recall'; readonly id: string }
+  /** It was created before, at this log time, under the same key. */
+  | { readonly did: 'recall'; readonly id: string; readonly at: number }
   | { readonly did: 'change'; readonly position: number }
   | { readonly did: 'refuse'; readonly refusal: Refusal };
 

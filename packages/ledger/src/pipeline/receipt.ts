@@ -8,6 +8,8 @@ export interface Receipt {
   readonly height: number;
   readonly position: number;
   readonly print: string;
+  /** Log time. */
+  readonly at: number;
 }
 
 /** The print and the sequence, two words each. */
@@ -54,7 +56,7 @@ export function addReceipt(
   receipts.add(hash, time, intervalMs, { height, position }, words);
 }
 
-function readReceipt({ height, position, more }: KeyUse): Receipt {
+function readReceipt({ height, position, at, more }: KeyUse): Receipt {
   const [first, second, high, low] = more.map((word) => word >>> 0) as [
     number,
     number,
@@ -62,7 +64,7 @@ function readReceipt({ height, position, more }: KeyUse): Receipt {
     number,
   ];
   const sequence = (BigInt(high) << 32n) | BigInt(low);
-  return { sequence, height, position, print: hexOf(first) + hexOf(second) };
+  return { sequence, height, position, print: hexOf(first) + hexOf(second), at };
 }
 
 function hexOf(word: number): string {

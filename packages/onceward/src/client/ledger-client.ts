@@ -93,15 +93,26 @@ export class LedgerClient {
     return this.#chain.tip;
   }
 
-  /** `verify`: the proof that the write is in its block is asked for and checked. */
-  async write(call: WriteCall, verify: boolean): Promise<WriteAnswer> {
+  /**
+   * `verify`: the proof that the write is in its block is asked for and checked. `onCommitted`: the ledger says that
+   * it is, and whatever fails from here on is no word about the write.
+   */
+  async write(
+    call: WriteCall,
+    verify: boolean,
+    onCommitted: () => void = () => {},
+  ): Promise<WriteAnswer> {
     const { sequence, idempotencyKey, operations } = call;
     const write = { ...streamOf(call), idempotencyKey, operations };
     const body = { ...write, sequence: sequence.toString(), includeTxProof: verify };
     const { success, error } = (await this.#call('WriteService/Write', body)) as WriteMessage;
     // Whoever answered neither was not the ledger; the write may have happened.
     if (success === undefined && error === undefined) throw noAnswer('WriteService/Write');
-    if (verify) await this.#assertWritten(success ?? asSuccess(error as Json), call);
+    const committed = success ?? asSuccess(error as Json);
+    if (committed !== null) {
+      onCommitted();
+      if (verify) await this.#assertWritten(committed, call);
+    }
     if (success === undefined) return errorOf(error as Json);
     return {
       kind: 'success',
@@ -111,8 +122,7 @@ export class LedgerClient {
     };
   }
 
-  async #assertWritten(success: Json | null, call: WriteCall): Promise<void> {
-    if (success === null) return;
+  async #assertWritten(success: Json, call: WriteCall): Promise<void> {
     assertWritten(success, call);
     await this.#assertAnchored(success.blockHeader);
   }

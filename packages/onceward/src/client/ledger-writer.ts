@@ -64,7 +64,7 @@ interface Waiting {
   write: StoredWrite;
   isSent: boolean;
   failures: number;
-  /** An earlier send got no answer: it may have been committed. */
+  /** An earlier send got no answer, or one that is not proven yet: it may have been committed. */
   isInDoubt: boolean;
   readonly settle: (result: WriterResult) => void;
   readonly fail: (error: unknown) => void;
@@ -243,7 +243,9 @@ export class LedgerWriter {
       if (waiting.write.sent_at === null) await this.#markSent(waiting);
       const { sequence, idempotency_key: idempotencyKey, operations } = waiting.write;
       const call = { ...stream, sequence: BigInt(sequence), idempotencyKey, operations };
-      const answer = await client.write(call, verify);
+      const answer = await client.write(call, verify, () => {
+        waiting.isInDoubt = true;
+      });
       this.#hasRefreshed = false;
       await this.#hear(waiting, answer);
     } catch (error) {

@@ -26,6 +26,8 @@ export const LEDGER_REFUSALS = {
   BLOCK_NOT_FOUND: malformed(404),
   // A duplicate is told of a key, not of a request: whether this very one has happened, the record of the key tells.
   DUPLICATE_IDEMPOTENCY_KEY: refused(409, 'never', 'unknown'),
+  // When it was first sent, the key may have been used and forgotten since.
+  KEY_EXPIRED: refused(412, 'never', 'unknown'),
   BATCH_ROLLED_BACK: refused(409, 'same_key', 'no'),
   INSUFFICIENT_FUNDS: refused(422, 'new_key', 'no'),
   BALANCE_OUT_OF_RANGE: refused(422, 'new_key', 'no'),

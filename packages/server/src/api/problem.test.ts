@@ -75,4 +75,9 @@ const IDENTITY = new Set([
   'identity-unusable',
   'identity-unavailable',
 ]);
-const TOLD_WITH_DOORS = new Set(['outcome-unknown', 'body-too-large', 'store-unavailable']);
+const TOLD_WITH_DOORS = new Set([
+  'first-sent-invalid',
+  'outcome-unknown',
+  'body-too-large',
+  'store-unavailable',
+]);

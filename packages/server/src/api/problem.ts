@@ -8,6 +8,10 @@ import { maskKey } from 'onceward/keys';
  */
 const KINDS = {
   'invalid-request': own(400, 'INVALID_FIELD', 'never', 'no', 'The request is not valid'),
+  'first-sent-invalid': shared(
+    'first-sent-invalid',
+    'When the request was first sent cannot be read',
+  ),
   unauthorized: shared('unauthorized', 'A credential is required'),
   forbidden: shared('forbidden', 'The credential does not allow this'),
   'not-found': own(404, 'NOT_FOUND', 'never', 'no', 'There is nothing here'),

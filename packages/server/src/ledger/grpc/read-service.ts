@@ -68,7 +68,7 @@ export function readService(
     },
 
     async getHeaders({ fromHeight, count = MOST_HEADERS }) {
-      const headers = ledger.getHeaders(Number(fromHeight), Math.min(count, MOST_HEADERS));
+      const headers = await ledger.getHeaders(Number(fromHeight), Math.min(count, MOST_HEADERS));
       if (headers.length === 0 && count > 0) throw noBlock(ledger, fromHeight);
       return { headers: headers.map(headerMessage) };
     },

@@ -1,11 +1,12 @@
 import type { Ledger, Refusal } from '@onceward/ledger';
+import { httpDate } from 'onceward/http';
 import { principalOf, requireRole } from '../../api/credential-check.ts';
 import type { Api } from '../../api/zod-schemas.ts';
 import type { CredentialStore } from '../../credentials/credential-store.ts';
 import { callerOf } from '../caller.ts';
 import * as documents from './documents.ts';
 import { sendRefusal } from './envelope.ts';
-import { keyOf } from './key-of.ts';
+import { firstSentOf, keyOf } from './key-of.ts';
 import { NO_ACCOUNT } from './proof-routes.ts';
 import { showAccountEntry } from './views.ts';
 
@@ -34,8 +35,14 @@ export function accountRoutes(api: Api, ledger: Ledger, credentials: CredentialS
     async (request, reply) => {
       const key = keyOf(request);
       if (typeof key === 'object') return sendRefusal(reply, key);
-      const result = await ledger.createAccount(callerOf(principalOf(request)), request.body, key);
+      const caller = callerOf(principalOf(request));
+      const firstSentAt = key === undefined ? undefined : firstSentOf(request);
+      const result = await ledger.createAccount(caller, request.body, key, firstSentAt);
       if (!result.ok) return sendRefusal(reply, result);
+      if (key !== undefined) {
+        const keptUntil = httpDate(result.createdAt + ledger.settings.clientTtlMs);
+        reply.header('idempotency-kept-until', keptUntil);
+      }
       return reply.code(201).send({ id: result.id });
     },
   );

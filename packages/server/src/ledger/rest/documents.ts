@@ -29,8 +29,15 @@ export const committed = z.object({
   created_at: z.string(),
   block_height: z.int(),
 });
+const firstSent = z
+  .string()
+  .optional()
+  .describe(
+    'When the request was first sent, as an HTTP date. If its key may be forgotten since: 412 `KEY_EXPIRED`.',
+  );
 export const transactionHeaders = z.looseObject({
   'idempotency-key': z.string().describe('1 to 100 printable characters.'),
+  'idempotency-first-sent': firstSent,
 });
 export const shownTransaction = committed.extend({
   status: z.enum(['committed', 'rejected']),
@@ -50,6 +57,7 @@ export const accountHeaders = z.looseObject({
     .string()
     .optional()
     .describe('1 to 100 printable characters. A retry with the same one gets the same id.'),
+  'idempotency-first-sent': firstSent,
 });
 export const accountId = z.object({ id: z.string() });
 export const shownAccount = z.object({

@@ -1,12 +1,13 @@
 import type { CommittedTransaction, Ledger, Refusal } from '@onceward/ledger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { httpDate } from 'onceward/http';
 import { principalOf, requireRole } from '../../api/credential-check.ts';
 import type { Api } from '../../api/zod-schemas.ts';
 import type { CredentialStore } from '../../credentials/credential-store.ts';
 import { callerOf } from '../caller.ts';
 import * as documents from './documents.ts';
 import { sendRefusal, sendText } from './envelope.ts';
-import { keyOf } from './key-of.ts';
+import { firstSentOf, keyOf } from './key-of.ts';
 import { NO_TRANSACTION } from './proof-routes.ts';
 import { idempotencyText, showCommitted, showTransaction } from './views.ts';
 
@@ -79,10 +80,15 @@ function transact(ledger: Ledger, request: FastifyRequest, reply: FastifyReply):
     return;
   }
   const caller = callerOf(principalOf(request));
-  ledger.transact(caller, key, request.body).then(
+  const firstSentAt = key === undefined ? undefined : firstSentOf(request);
+  ledger.transact(caller, key, request.body, firstSentAt).then(
     (result) => {
-      if (!result.ok) sendRefusal(reply, result);
-      else sendText(reply, 201, committedText(result));
+      if (!result.ok) {
+        sendRefusal(reply, result);
+        return;
+      }
+      const keptUntil = httpDate(result.createdAt + ledger.settings.idempotencyTtlMs);
+      sendText(reply.header('idempotency-kept-until', keptUntil), 201, committedText(result));
     },
     (error: unknown) => reply.send(error),
   );
