@@ -73,9 +73,21 @@ describe('an engine whose store has a clock', () => {
     });
     await world.advance(1_200);
     expect((await engine.execute(operation, effect)).kind).toBe('executed');
-    await world.advance(63_000);
+    await world.advance(70_000);
     expect(readings).toBe(3);
     expect(events.filter(({ type }) => type === 'clock_skew')).toHaveLength(3);
+    await engine.close();
+  });
+
+  it('[E12] is asked again soon when its first answer is lost', async () => {
+    let readings = 0;
+    const { engine, world } = setUpWith(0, async (own) => {
+      readings += 1;
+      if (readings === 1) await new Promise(() => {});
+      return START + own.elapsed();
+    });
+    await world.advance(2_000);
+    expect((await engine.execute(operation, effect)).kind).toBe('executed');
     await engine.close();
   });
 

@@ -78,7 +78,7 @@ export class EngineClock {
   /** Fails unless the store's clock is known. */
   async ready(): Promise<void> {
     if (!this.isUnknown) return;
-    await this.#compareAwhile();
+    await this.compare();
     if (!this.isUnknown) return;
     throw new StoreError(
       'ONCE_STORE_UNAVAILABLE',
@@ -135,21 +135,23 @@ export class EngineClock {
     return this.#comparing;
   }
 
-  async #compareAwhile(): Promise<void> {
-    let timer: Timer | null = null;
-    const over = new Promise<void>((resolve) => {
-      timer = this.#world.startTimer(AWAITED_MS, resolve);
-    });
-    await Promise.race([this.compare(), over]);
-    (timer as Timer | null)?.cancel();
-  }
-
   close(): void {
     this.#closed = true;
     this.#timer?.cancel();
   }
 
+  /** A first answer that is slow is waited for, but may also be lost: so another is asked for after a while. */
   async #compare(): Promise<void> {
+    if (!this.isUnknown) return this.#read();
+    let timer: Timer | null = null;
+    const over = new Promise<void>((resolve) => {
+      timer = this.#world.startTimer(AWAITED_MS, resolve);
+    });
+    await Promise.race([this.#read(), over]);
+    (timer as Timer | null)?.cancel();
+  }
+
+  async #read(): Promise<void> {
     const { store, ask } = this.#parts;
     const began = this.#world.elapsed();
     let read: EpochMs | null;
@@ -160,6 +162,8 @@ export class EngineClock {
       return;
     }
     const elapsed = this.#world.elapsed();
+    const isOvertaken = this.#store !== null && this.#store.elapsed > began;
+    if (isOvertaken) return;
     if (read === null) this.isUnknown = false;
     else if (!Number.isFinite(read)) this.#failure = new Error(`the store says that it is ${read}`);
     else if (elapsed - began <= this.#slowestMs) this.#adopt(read, began, elapsed);
@@ -171,7 +175,8 @@ export class EngineClock {
     const reading = { at: Math.floor(read), elapsed };
     if (this.#store === null) {
       this.#started = reading;
-      this.#slowestMs = Math.max(SLOWEST_ANSWER_MS, 2 * (elapsed - began));
+      const twiceMs = 2 * (elapsed - began);
+      this.#slowestMs = Math.min(Math.max(SLOWEST_ANSWER_MS, twiceMs), SLOWEST_FIRST_ANSWER_MS);
     }
     this.#store = reading;
     this.isUnknown = false;
