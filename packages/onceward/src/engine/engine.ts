@@ -239,7 +239,8 @@ export class Engine {
    */
   async close(graceMs = 0): Promise<void> {
     this.#closing.abort();
-    await this.#parts.late.close(graceMs);
+    const { late, abandoned } = this.#parts;
+    await Promise.all([late.close(graceMs), abandoned.close(graceMs)]);
     await this.#sweeper?.stop();
     this.#parts.clock.close();
   }
@@ -337,6 +338,7 @@ function assemble(
       ask: (clock, storeTimeoutMs) => callStore(quiet, 'read', { storeTimeoutMs }, clock),
     }),
     late: new LateWork(world, { forMs: 10 * MINUTE, atMost: 1_000 }),
+    abandoned: new LateWork(world, { forMs: 10 * MINUTE, atMost: 1_000 }),
     audit: options.audit ?? ignoreLine,
     nextOwner() {
       attempts += 1;
