@@ -58,7 +58,6 @@ export class PackedPackages {
         filter: (path) => !NOT_SOURCES.test(path),
       });
       await symlink(copy, join(siblings, nameOf(folder)));
-      await run('npm', ['run', '--silent', 'build'], copy);
       await run('npm', ['pack', '--silent', '--pack-destination', workspace], copy);
     }
     return packed;

@@ -73,13 +73,13 @@ describe('[H15] keyed traffic goes on', () => {
   }, 60_000);
 
   it('while uploads stand still after their first byte', async () => {
-    const clients = await openMany(200);
+    const clients = await openMany(1_500);
     clients.forEach(({ socket }, index) => {
       const framing = index % 2 === 0 ? `Content-Length: ${MIB}` : 'Transfer-Encoding: chunked';
       socket.write(`${head('/idle', framing)}${index % 2 === 0 ? 'x' : '1\r\nx\r\n'}`);
     });
     await sleep(300);
-    await expectService();
+    await expectService(2_000);
     leave(clients);
     await expectService();
     expect(upstream.count('/idle')).toBe(0);

@@ -47,6 +47,18 @@ const STORES = [
   ['a store that writes several records at once', () => memoryStore()],
 ] as const;
 
+it.each([-600_000, 600_000])(
+  '[J5] a manager whose clock is %i ms off keeps a submission as long as the others do',
+  async (offMs) => {
+    const world = manualWorld(Date.UTC(2030, 0, 1) + offMs);
+    const clock = async () => Date.UTC(2030, 0, 1) + world.elapsed();
+    const { manager } = setUpShared([echo], {}, { ...sharedStore(memoryStore()), clock }, world);
+    const kept = { status: 'committed', keepMs: 300_000 };
+    expect(await manager.submit(submission())).toMatchObject(kept);
+    expect(await manager.submit(submission())).toMatchObject(kept);
+  },
+);
+
 describe.each(STORES)('a submission on %s', (_name, openStore) => {
   const setUp: typeof setUpShared = (types, options, store = openStore(), world = undefined) =>
     setUpShared(types, options, store, world);

@@ -326,7 +326,7 @@ export class JobManager implements JobsPort {
       case 'executed': {
         const { settlement } = execution;
         if (!('outcome' in settlement)) return refused('in_progress', { retryAfterMs: 1_000 });
-        return this.#settledAnswer(settlement.as, settlement.outcome, this.#world.now(), false);
+        return this.#settledAnswer(settlement.as, settlement.outcome, this.#engine.now(), false);
       }
       case 'replayed':
         return this.#again(tenant, execution);
@@ -367,7 +367,7 @@ export class JobManager implements JobsPort {
     wasDuplicate: boolean,
   ): Extract<Answer, { status: 'committed' | 'rejected' }> {
     const window = state === 'committed' ? this.windows.committedMs : this.windows.rejectedMs;
-    const keepMs = Math.max(0, settledAt + window - this.#world.now());
+    const keepMs = Math.max(0, settledAt + window - this.#engine.now());
     const told = fromJsonBytes(outcome.bytes) as { job_id?: string; reason?: string };
     return state === 'committed'
       ? { status: 'committed', jobId: told.job_id ?? '', wasDuplicate, keepMs }

@@ -30,7 +30,9 @@ const EMPTY: ReadBody = { kind: 'whole', bytes: Buffer.alloc(0) };
 const GONE: ReadBody = { kind: 'gone' };
 const SLOW: ReadBody = { kind: 'slow' };
 
-/** Room is taken in steps of so much: a small body needs one. */
+/** The first step: so little that a thousand uploads which stall in their first bytes leave room for all others. */
+const FIRST_BYTES = 4_096;
+/** Room is taken in steps of so much after it. */
 const STEP_BYTES = 65_536;
 /** The rate is looked at over periods of this length; the first one is the grace of a slow start. */
 const PACE_MS = 5_000;
@@ -89,7 +91,7 @@ class BodyReading {
     if (minRate > 0) this.#pace = setTimeout(this.#checkPace, PACE_MS);
     this.#visit.whenOver(this.#onClose);
     this.#request.on('close', this.#onClose).on('error', this.#onClose);
-    this.#makeRoom(Math.min(this.#most, STEP_BYTES), () => {
+    this.#makeRoom(Math.min(this.#most, FIRST_BYTES), () => {
       this.#request.on('data', this.#onData).on('end', this.#onEnd);
     });
   }
