@@ -118,7 +118,8 @@ function judgeTakeOver(
   now: Circumstances,
 ): string | null {
   if (next.state !== 'pending') return 'somebody else settled a pending record';
-  if (mayBeForgotten(write, record) && next.attempt === 1) return null;
+  const isFree = isOpen(record) || mayBeForgotten(write, record);
+  if (isFree && next.attempt === 1) return null;
   if (next.fingerprint !== record.fingerprint) return 'another request took over';
   if (next.attempt !== record.attempt + 1) return 'a takeover does not count as the next attempt';
   const lost = judgeSteps(record, next);
@@ -166,6 +167,9 @@ function judgeFromDoubt(file: CaseFile, write: Write, before: Kept): string | nu
     return judgeGivingBack(file, write, before);
   }
   const next = after.record;
+  if (isOpen(next)) {
+    return resolved ? judgeVoid(file, before) : 'a doubt was voided without an audit';
+  }
   if (next.owner !== before.record.owner) return 'somebody else claimed a record in doubt';
   const changed = judgeSameAttempt(before, next);
   if (changed !== null) return changed;
@@ -178,6 +182,11 @@ function judgeFromDoubt(file: CaseFile, write: Write, before: Kept): string | nu
     return isOwnRelease(file, write, before) ? null : 'a doubt was given back by somebody else';
   }
   return null;
+}
+
+/** Voided: for whichever request comes next. */
+function isOpen(record: OperationRecord): boolean {
+  return record.state === 'pending' && record.leaseUntil === 0 && record.fingerprint === '';
 }
 
 /** Whoever looked before answering knew that it had not happened, and could not happen any more. */

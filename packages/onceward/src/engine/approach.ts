@@ -262,7 +262,7 @@ function abandon(parts: EngineParts, operation: Operation, claiming: Claiming): 
   swap?.then(ended, (error: unknown) => {
     if (error instanceof StoreError && error.applied === 'no') ended();
   });
-  parts.late.add(async () => {
+  parts.abandoned.add(async () => {
     const isLast = !mayStillCome || parts.world.elapsed() - claimedAt > policy.leaseMs;
     const current = await read(parts, operation);
     const isDoubted =

@@ -72,6 +72,7 @@ export function decide(
   const { record, revision } = current;
   if (record === null) return { kind: 'refuse', reason: 'in_doubt', revision, record: null };
   if (isForgettable(record, time)) return decideAbsent(revision, arrival, policy, time);
+  if (isOpen(record)) return { kind: 'claim', expected: revision, attempt: 1, steps: [] };
   if (record.fingerprint !== arrival.fingerprint) return { kind: 'refuse', reason: 'mismatch' };
   switch (record.state) {
     case 'committed':
@@ -127,6 +128,11 @@ export function isForgettable(record: OperationRecord, time: Time): boolean {
 export function isHeldBy(current: Current | null, owner: string): current is Current {
   const record = current?.record;
   return record?.state === 'pending' && record.owner === owner && !isReleased(record);
+}
+
+/** Resolved as void: for whoever asks next. See `openRecord`. */
+export function isOpen(record: OperationRecord): boolean {
+  return record.state === 'pending' && isReleased(record) && record.fingerprint === '';
 }
 
 export function isReleased(record: PendingRecord): boolean {

@@ -1,19 +1,26 @@
 import { describe, expect, it } from 'vitest';
+import { nodePlatform } from '../runtime/node-platform.ts';
 import { memoryStore } from '../stores/memory/index.ts';
 import { manualWorld } from '../testing/manual-world.ts';
 import { sharedStore } from '../testing/troubled-store.ts';
 import { committed, LEASE, operation, setUp } from './engine.fixture.ts';
+import { Engine } from './engine.ts';
+import type { EngineEvent } from './events.ts';
 import { profiles } from './profiles.ts';
 import type { RecordStore } from './record-store.ts';
+import { sleep, type World } from './world.ts';
 
 const TEN_MINUTES = 600_000;
 const START = Date.UTC(2030, 0, 1);
 
 /** A store whose clock is right, and a world whose own clock is off by so much from the start. */
-function setUpWith(offMs: number, clock?: () => Promise<number | null>) {
+function setUpWith(offMs: number, clock?: (world: World) => Promise<number | null>) {
   const world = manualWorld(START + offMs);
   const right = async () => START + world.elapsed();
-  const store: RecordStore = { ...sharedStore(memoryStore()), clock: clock ?? right };
+  const store: RecordStore = {
+    ...sharedStore(memoryStore()),
+    clock: () => clock?.(world) ?? right(),
+  };
   return { ...setUp(store, world), right };
 }
 
@@ -54,6 +61,69 @@ describe('an engine whose store has a clock', () => {
     const arriving = engine.execute(operation, effect);
     await world.advance(1_000);
     expect(await arriving).toMatchObject({ kind: 'refused', reason: 'store_unavailable' });
+    await engine.close();
+  });
+
+  it('[E12] serves by a clock that is slow from the start, and keeps reading it', async () => {
+    let readings = 0;
+    const { engine, world, events } = setUpWith(TEN_MINUTES, async (own) => {
+      readings += 1;
+      await sleep(own, 1_200);
+      return START + own.elapsed();
+    });
+    await world.advance(1_200);
+    expect((await engine.execute(operation, effect)).kind).toBe('executed');
+    await world.advance(70_000);
+    expect(readings).toBe(3);
+    expect(events.filter(({ type }) => type === 'clock_skew')).toHaveLength(3);
+    await engine.close();
+  });
+
+  it('[E12] is asked again soon when its first answer is lost', async () => {
+    let readings = 0;
+    const { engine, world } = setUpWith(0, async (own) => {
+      readings += 1;
+      if (readings === 1) await new Promise(() => {});
+      return START + own.elapsed();
+    });
+    await world.advance(2_000);
+    expect((await engine.execute(operation, effect)).kind).toBe('executed');
+    await engine.close();
+  });
+
+  it('[E12] does not answer a ping, and says why, for as long as it could not be read', async () => {
+    let isDown = true;
+    const { engine, world, right } = setUpWith(0, async () => {
+      if (isDown) throw new Error('not now');
+      return right();
+    });
+    const failure = await engine.ping().catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: 'ONCE_STORE_UNAVAILABLE', applied: 'no' });
+    expect((failure as Error).cause).toMatchObject({ message: expect.stringMatching(/not now/) });
+    isDown = false;
+    await world.advance(1_000);
+    await engine.ping();
+    await engine.close();
+  });
+
+  it('is read by an engine whose observer throws', async () => {
+    const world = manualWorld(START + TEN_MINUTES);
+    let readings = 0;
+    const clock = async () => {
+      readings += 1;
+      if (readings === 1) throw new Error('not now');
+      return START + world.elapsed();
+    };
+    const observe = (event: EngineEvent) => {
+      const isOfClock = event.type === 'clock_skew' || event.type === 'store_error';
+      if (isOfClock) throw new Error('a mistake of the observer');
+    };
+    const store: RecordStore = { ...sharedStore(memoryStore()), clock };
+    const engine = new Engine({ store, world, platform: nodePlatform(), sweep: false, observe });
+    await world.advance(1_000);
+    expect((await engine.execute(operation, effect)).kind).toBe('executed');
+    await world.advance(30_000);
+    expect(readings).toBe(3);
     await engine.close();
   });
 

@@ -10,6 +10,10 @@ const COMPARED_EVERY_MS = 30 * SECOND;
 const LOOKS_EVERY_MS = 1 * SECOND;
 /** A slower answer says too little: the process may have stood still on the way. */
 const SLOWEST_ANSWER_MS = 1 * SECOND;
+/** Nothing is decided without a first answer, so that one may be slower. */
+const SLOWEST_FIRST_ANSWER_MS = 10 * SECOND;
+/** How long an arrival waits for the first answer. */
+const AWAITED_MS = 1 * SECOND;
 /** Clocks that are further apart are reported. */
 const TOLERATED_MS = 1 * SECOND;
 /** More than rounding and slewing come to between two readings. */
@@ -18,8 +22,9 @@ const JUMPED_MS = 50;
 export interface EngineClockParts {
   readonly world: World;
   readonly store: Pick<RecordStore, 'clock'>;
-  /** Asks the store, bounded in time. */
+  /** Asks the store, bounded in time. Never throws but by rejecting. */
   ask(clock: () => Promise<EpochMs | null>, atMostMs: DurationMs): Promise<EpochMs | null>;
+  /** Never throws: the clock is read in the background, where nobody could catch it. */
   observe(event: EngineEvent): void;
 }
 
@@ -50,6 +55,10 @@ export class EngineClock {
   isUnknown: boolean;
   /** How long the last reading took: the store's clock is so much further at most. */
   #uncertainMs: DurationMs = 0;
+  /** How long a reading may take. Twice the first: a slow store must not be given up later. */
+  #slowestMs: DurationMs = SLOWEST_FIRST_ANSWER_MS;
+  /** Why the last reading failed. */
+  #failure: unknown;
   /** Wall clock minus steady clock when the store's clock was read. */
   #offset = 0;
   #comparing: Promise<void> | null = null;
@@ -74,7 +83,7 @@ export class EngineClock {
     throw new StoreError(
       'ONCE_STORE_UNAVAILABLE',
       "the store's clock could not be read since this process began, so nothing can be decided by it",
-      { applied: 'no' },
+      { applied: 'no', cause: this.#failure },
     );
   }
 
@@ -131,26 +140,44 @@ export class EngineClock {
     this.#timer?.cancel();
   }
 
+  /** A first answer that is slow is waited for, but may also be lost: so another is asked for after a while. */
   async #compare(): Promise<void> {
+    if (!this.isUnknown) return this.#read();
+    let timer: Timer | null = null;
+    const over = new Promise<void>((resolve) => {
+      timer = this.#world.startTimer(AWAITED_MS, resolve);
+    });
+    await Promise.race([this.#read(), over]);
+    (timer as Timer | null)?.cancel();
+  }
+
+  async #read(): Promise<void> {
     const { store, ask } = this.#parts;
     const began = this.#world.elapsed();
     let read: EpochMs | null;
     try {
-      read = await ask(() => store.clock!(), SLOWEST_ANSWER_MS);
-    } catch {
+      read = await ask(() => store.clock!(), this.#slowestMs);
+    } catch (error) {
+      this.#failure = error;
       return;
     }
     const elapsed = this.#world.elapsed();
+    const isOvertaken = this.#store !== null && this.#store.elapsed > began;
+    if (isOvertaken) return;
     if (read === null) this.isUnknown = false;
-    else if (!Number.isFinite(read)) return;
-    else if (elapsed - began <= SLOWEST_ANSWER_MS) this.#adopt(read, began, elapsed);
+    else if (!Number.isFinite(read)) this.#failure = new Error(`the store says that it is ${read}`);
+    else if (elapsed - began <= this.#slowestMs) this.#adopt(read, began, elapsed);
   }
 
   /** The answer was true at some moment since it was asked for. */
   #adopt(read: EpochMs, began: DurationMs, elapsed: DurationMs): void {
     const wall = this.#world.now();
     const reading = { at: Math.floor(read), elapsed };
-    if (this.#store === null) this.#started = reading;
+    if (this.#store === null) {
+      this.#started = reading;
+      const twiceMs = 2 * (elapsed - began);
+      this.#slowestMs = Math.min(Math.max(SLOWEST_ANSWER_MS, twiceMs), SLOWEST_FIRST_ANSWER_MS);
+    }
     this.#store = reading;
     this.isUnknown = false;
     this.#uncertainMs = elapsed - began;

@@ -193,8 +193,9 @@ export class Engine {
     }
   }
 
-  /** Fails when the store does not answer, or takes no writes since one has failed. */
+  /** Fails when the store does not answer, has not told the time yet, or takes no writes since one has failed. */
   async ping(): Promise<void> {
+    await this.#parts.clock.ready();
     await callStore(this.#parts, 'read', BOUND, () => this.#parts.store.read(NOBODY));
     await this.#writes.assertWritable(this.#parts, this.#trialId, BOUND);
   }
@@ -238,7 +239,8 @@ export class Engine {
    */
   async close(graceMs = 0): Promise<void> {
     this.#closing.abort();
-    await this.#parts.late.close(graceMs);
+    const { late, abandoned } = this.#parts;
+    await Promise.all([late.close(graceMs), abandoned.close(graceMs)]);
     await this.#sweeper?.stop();
     this.#parts.clock.close();
   }
@@ -320,6 +322,7 @@ function assemble(
       observe(event);
     },
   };
+  const quiet = { timers: calls.timers, observe: quietly(calls.observe) };
   let attempts = 0;
   return {
     ...calls,
@@ -331,10 +334,11 @@ function assemble(
     clock: new EngineClock({
       world,
       store,
-      observe: calls.observe,
-      ask: (clock, storeTimeoutMs) => callStore(calls, 'read', { storeTimeoutMs }, clock),
+      observe: quiet.observe,
+      ask: (clock, storeTimeoutMs) => callStore(quiet, 'read', { storeTimeoutMs }, clock),
     }),
     late: new LateWork(world, { forMs: 10 * MINUTE, atMost: 1_000 }),
+    abandoned: new LateWork(world, { forMs: 10 * MINUTE, atMost: 1_000 }),
     audit: options.audit ?? ignoreLine,
     nextOwner() {
       attempts += 1;
@@ -344,6 +348,17 @@ function assemble(
     downstreamKey({ scope, key }) {
       return platform.digest(`onceward-downstream\0${scope}\0${key}`);
     },
+  };
+}
+
+/** For what goes on in the background, where nobody could catch what an observer throws. */
+function quietly(observe: Observe): Observe {
+  return (event) => {
+    try {
+      observe(event);
+    } catch {
+      // An observer's mistake is no reason to stop.
+    }
   };
 }
 

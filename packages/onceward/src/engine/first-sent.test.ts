@@ -69,6 +69,46 @@ it('[H20] an attempt that was lost half-way is taken over, however long ago it w
   expect(runs()).toBe(1);
 });
 
+const verdict = { as: 'void', by: 'ops', reason: 'not there', keepMs: WINDOW } as const;
+
+it.each(['a person', 'a probe'])(
+  '[H20] a doubt that %s resolved as void runs again, however long ago it was first sent',
+  async (who) => {
+    const { engine, world } = setUp();
+    const { effect, runs } = counted();
+    const firstSentAt = world.now();
+    await engine.execute(operation, async () => ({ as: 'in_doubt' }));
+    await world.advance(2 * WINDOW);
+    if (who === 'a person') await engine.resolve(operation.id, verdict);
+    const probe = async () => ({ found: 'nothing' }) as const;
+    const retried = await engine.execute({ ...operation, firstSentAt, probe }, effect);
+    expect(retried).toMatchObject({ kind: 'executed', attempt: 1 });
+    expect(runs()).toBe(1);
+  },
+);
+
+it('[H20] what was voided is free for another request, counts as no answer, and is forgotten in time', async () => {
+  const { engine, world } = setUp();
+  const { effect, runs } = counted();
+  const other = { ...operation, id: { ...operation.id, key: 'other' } };
+  for (const each of [operation, other]) {
+    await engine.execute(each, async () => ({ as: 'in_doubt' }));
+    expect(await engine.resolve(each.id, verdict)).toEqual({ done: true });
+  }
+  const renamed = { ...operation, fingerprint: 'another request', firstSentAt: world.now() };
+  expect(await engine.execute(renamed, effect)).toMatchObject({ kind: 'executed', attempt: 1 });
+  expect(await engine.execute(operation, effect)).toMatchObject({ reason: 'mismatch' });
+  expect(await engine.resolve(other.id, verdict)).toEqual({ done: false, why: 'not_in_doubt' });
+  expect(await engine.read(other.id)).toMatchObject({
+    state: 'pending',
+    record: { leaseUntil: 0 },
+  });
+  await world.advance(WINDOW);
+  await engine.sweep();
+  expect(await engine.read(other.id)).toBeNull();
+  expect(runs()).toBe(1);
+});
+
 it('[H20] a key that vanishes between the look and the claim is not run', async () => {
   const store = memoryStore();
   const { engine, world } = setUp(store);

@@ -23,6 +23,8 @@ export interface EngineParts {
   readonly timers: TimerLines;
   readonly clock: EngineClock;
   readonly late: LateWork;
+  /** Claims to take back. Apart, since they stay open for a lease: a settle must not lose its place to them. */
+  readonly abandoned: LateWork;
   /** Aborted when the engine is closed: background work ends after the step it is at. */
   readonly closing: AbortSignal;
   readonly observe: Observe;

@@ -87,6 +87,15 @@ describe('placed work', () => {
     expect(view?.record).toMatchObject({ keepUntil: world.now() - 1 + policy.leaseMs + 3 * DAY });
   });
 
+  it('is placed where a doubt was resolved as void', async () => {
+    const { engine } = setUp();
+    await engine.execute(operation, async () => ({ as: 'in_doubt' }));
+    const actor = { by: 'ops', reason: 'not there' };
+    await engine.resolve(id, { as: 'void', keepMs: DAY, ...actor });
+    expect(await engine.place(work, operation.policy)).toMatchObject({ steps: work.steps });
+    expect(await engine.place(work, operation.policy)).toBeNull();
+  });
+
   it('that was done elsewhere is known and never run', async () => {
     const { engine, seen, effect } = setUp();
     const { outcome } = done;

@@ -1,9 +1,10 @@
 import { plainOutcome } from './answer.ts';
+import { isOpen } from './decide.ts';
 import { checkId } from './input.ts';
 import type { PlacedRecord } from './operation.ts';
 import { callStore, type EngineParts, prepare, soundly, understand } from './parts.ts';
 import { type EffectKind, onLapseOf, type Policy } from './policy.ts';
-import type { OperationId, OperationRecord, Outcome, Step } from './record.ts';
+import type { OperationId, OperationRecord, Outcome, Revision, Step } from './record.ts';
 import type { RecordStore } from './record-store.ts';
 import type { DurationMs } from './units.ts';
 
@@ -60,10 +61,19 @@ async function placeOne(
   const result = await callStore(parts, 'claim', policy, () =>
     soundly(store.swap(work.id, null, next)),
   );
-  if (result.won) return { revision: result.revision, steps: 'steps' in work ? work.steps : [] };
-  // Read for its events alone: what cannot be read is told, and stays as it is.
-  understand(parts, work.id, result.current);
-  return null;
+  if (result.won) return placed(result.revision, work);
+  // What cannot be read is told, and stays as it is.
+  const current = understand(parts, work.id, result.current);
+  const record = current?.record ?? null;
+  if (current === null || record === null || !isOpen(record)) return null;
+  const over = await callStore(parts, 'claim', policy, () =>
+    soundly(store.swap(work.id, current.revision, next)),
+  );
+  return over.won ? placed(over.revision, work) : null;
+}
+
+function placed(revision: Revision, work: Work | DoneWork): PlacedRecord {
+  return { revision, steps: 'steps' in work ? work.steps : [] };
 }
 
 /** An answer and the work that it promises. A lost reply is settled by the next arrival: there are both or neither. */

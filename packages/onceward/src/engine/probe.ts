@@ -4,7 +4,7 @@ import type { Operation, Probe, ProbeAnswer } from './operation.ts';
 import { type EngineParts, prepare, swapRecord, understand } from './parts.ts';
 import type { InDoubtRecord, SettledRecord } from './record.ts';
 import type { NextRecord } from './record-store.ts';
-import { keepMsOf, settleRecord } from './transitions.ts';
+import { keepLapsedMsOf, keepMsOf, openRecord, settleRecord } from './transitions.ts';
 
 type InDoubt = Extract<Decision, { reason: 'in_doubt' }>;
 
@@ -19,7 +19,10 @@ export async function askProbe(
   if (doubt.record === null) return unchanged;
   const found = await ask(parts, operation, probe, doubt.record);
   if (found.found === 'unknown') return unchanged;
-  const record = found.found === 'nothing' ? null : await toSettled(parts, operation, doubt, found);
+  const record =
+    found.found === 'nothing'
+      ? opened(parts, operation, doubt)
+      : await toSettled(parts, operation, doubt, found);
   await parts.audit({
     at: parts.world.now(),
     action: 'resolve',
@@ -28,7 +31,7 @@ export async function askProbe(
     by: 'probe',
     reason: `the probe found ${found.found}`,
     from: 'in_doubt',
-    to: record?.state ?? 'void',
+    to: found.found === 'nothing' ? 'void' : found.found,
   });
   const next: NextRecord | null = record === null ? null : prepare(operation.id, record);
   const result = await swapRecord(
@@ -42,7 +45,7 @@ export async function askProbe(
   if (!result.won) return understand(parts, operation.id, result.current);
   parts.observe({ type: 'doubt_resolved', id: operation.id, by: 'probe' });
   if (record === null) return null;
-  const answer = await answerOf(parts, record);
+  const answer = record.state === 'pending' ? null : await answerOf(parts, record);
   if (answer !== null) parts.near.remember(operation.id, answer);
   return { revision: result.revision, record, orphaned: false };
 }
@@ -73,6 +76,11 @@ async function ask(
 }
 
 const UNKNOWN: ProbeAnswer = { found: 'unknown' };
+
+function opened(parts: EngineParts, { policy }: Operation, { record }: InDoubt) {
+  const now = parts.clock.settlingNow();
+  return openRecord(record, parts.nextOwner(), keepLapsedMsOf(policy), now);
+}
 
 async function toSettled(
   parts: EngineParts,

@@ -6,7 +6,7 @@ import { callStore, type EngineParts, prepare, swapRecord, understand } from './
 import { requireDuration } from './policy.ts';
 import { profiles } from './profiles.ts';
 import type { OperationId, OperationRecord, Outcome, Revision, SettledRecord } from './record.ts';
-import { fenceOf, settleRecord } from './transitions.ts';
+import { fenceOf, openRecord, settleRecord } from './transitions.ts';
 import { type DurationMs, SECOND } from './units.ts';
 
 /** Who changes a record from outside, and why. Both end up in the audit trail. */
@@ -41,7 +41,10 @@ export async function resolveDoubt(
   if (found === null) return { done: false, why: 'absent' };
   const { record, revision } = found;
   if (record !== null && record.state !== 'in_doubt') return { done: false, why: 'not_in_doubt' };
-  const next = verdict.as === 'void' ? null : await verdictRecord(parts, record, revision, verdict);
+  const next =
+    verdict.as === 'void'
+      ? openRecord(record, parts.nextOwner(), verdict.keepMs, parts.clock.settlingNow())
+      : await verdictRecord(parts, record, revision, verdict);
   const line = { action: 'resolve', from: 'in_doubt', to: verdict.as } as const;
   const result = await change(parts, id, revision, next, verdict, line);
   if (result.done) parts.observe({ type: 'doubt_resolved', id, by: verdict.by });

@@ -269,6 +269,28 @@ describe('a store in trouble', () => {
     expect(types()).toContain('unrecorded');
   });
 
+  it('that lost a thousand claims still has room for the answer of the next one', async () => {
+    const store = troubledStore(memoryStore());
+    const { engine, world, types } = setUp(store);
+    store.troubleWith = { verb: 'swap', trouble: 'request_lost' };
+    for (let at = 0; at < 1_000; at += 1) {
+      const lost = { ...operation, id: { ...id, key: `lost ${at}` } };
+      expect(await engine.execute(lost, async () => committed(''))).toMatchObject({
+        reason: 'store_unavailable',
+      });
+    }
+    store.troubleWith = null;
+    await engine.execute(operation, async () => {
+      store.trouble = 'down';
+      return committed('done');
+    });
+    expect(types()).not.toContain('late_settle_dropped');
+    store.trouble = null;
+    await world.advance(1_000);
+    const never = vi.fn(async () => committed('again'));
+    expect(await engine.execute(operation, never)).toMatchObject({ kind: 'replayed' });
+  });
+
   it('[E10] an unreadable record is in doubt, is listed as such, and is never written over', async () => {
     const store = troubledStore(memoryStore());
     const { engine, types } = setUp(store);

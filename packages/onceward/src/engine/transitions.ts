@@ -73,6 +73,32 @@ export function releaseRecord(
   return record.steps.length > 0 || isBound ? { ...record, fence, leaseUntil: 0 } : null;
 }
 
+/**
+ * in doubt → open: it did not happen, so the next request under this key runs, whichever it is and however long ago it
+ * was first sent. An open record is a released one without a fingerprint, which no request has. `null`: one that had
+ * steps or cannot be read may be work that was placed, and is forgotten.
+ */
+export function openRecord(
+  record: OperationRecord | null,
+  owner: string,
+  keepMs: number,
+  now: EpochMs,
+): PendingRecord | null {
+  if (record === null || record.steps.length > 0) return null;
+  return {
+    state: 'pending',
+    fingerprint: '',
+    owner,
+    attempt: 0,
+    createdAt: record.createdAt,
+    steps: [],
+    fence: 0,
+    leaseUntil: 0,
+    onLapse: 'in_doubt',
+    keepUntil: now + keepMs,
+  };
+}
+
 /** (pending | in doubt) → committed | rejected */
 export function settleRecord(
   record: OperationRecord,
@@ -129,6 +155,6 @@ export function keepMsOf(policy: Policy, state: SettledState): number {
   return state === 'committed' ? policy.keepCommittedMs : policy.keepRejectedMs;
 }
 
-function keepLapsedMsOf(policy: Policy): number {
+export function keepLapsedMsOf(policy: Policy): number {
   return policy.keepLapsedMs ?? policy.keepCommittedMs;
 }

@@ -3,16 +3,28 @@ import { get as getSecure } from 'node:https';
 import { StoreError } from '../../engine/errors.ts';
 import { type DurationMs, type EpochMs, SECOND } from '../../engine/units.ts';
 
+/** How long the others are waited for once a member has told the time. */
+const GRACE_MS = 300;
+
 /**
- * The time of the member that is furthest behind. etcd's API has no clock, but its client port also speaks HTTP/1.1,
- * and each answer there has a `Date`. `null`: none of the members answers HTTP there, as with
- * `--listen-client-http-urls`.
+ * The time of the member that is furthest behind, of those that answer about when the first does. etcd's API has no
+ * clock, but its client port also speaks HTTP/1.1, and each answer there has a `Date`. `null`: none of the members
+ * answers HTTP there, as with `--listen-client-http-urls`.
  */
 export async function etcdTime(
   endpoints: readonly string[],
   timeoutMs: DurationMs,
 ): Promise<EpochMs | null> {
-  const asked = await Promise.allSettled(endpoints.map((endpoint) => dateOf(endpoint, timeoutMs)));
+  const over = new AbortController();
+  const end = () => over.abort(new Error('it took too long'));
+  const timers = [setTimeout(end, timeoutMs)];
+  const dates = endpoints.map(async (endpoint) => {
+    const date = await dateOf(endpoint, over.signal);
+    timers.push(setTimeout(end, GRACE_MS));
+    return date;
+  });
+  const asked = await Promise.allSettled(dates);
+  for (const timer of timers) clearTimeout(timer);
   const answers = asked.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   const known = answers.filter((date) => date !== null);
   if (known.length > 0) return withinSecond(Math.min(...known), Date.now());
@@ -27,20 +39,19 @@ function withinSecond(date: EpochMs, own: EpochMs): EpochMs {
   return Math.min(Math.max(own, date), date + SECOND - 1);
 }
 
-function dateOf(endpoint: string, timeoutMs: DurationMs): Promise<EpochMs | null> {
+function dateOf(endpoint: string, over: AbortSignal): Promise<EpochMs | null> {
   const get = endpoint.startsWith('https:') ? getSecure : getPlain;
   return new Promise((resolve, reject) => {
-    const request = get(new URL('/version', endpoint), { agent: false, timeout: timeoutMs });
+    const request = get(new URL('/version', endpoint), { agent: false, signal: over });
     request.once('response', (response) => {
       response.resume();
       const date = Date.parse(response.headers.date ?? '');
       resolve(Number.isNaN(date) ? null : date);
     });
-    request.once('timeout', () => request.destroy(new Error('it took too long')));
     request.once('error', (error: NodeJS.ErrnoException) => {
       // Somebody is there and does not speak HTTP/1.1.
       if (error.code?.startsWith('HPE_') === true) resolve(null);
-      else reject(error);
+      else reject(over.aborted ? over.reason : error);
     });
   });
 }

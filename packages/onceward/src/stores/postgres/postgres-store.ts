@@ -24,15 +24,8 @@ import type { DurabilityProof } from './durability-proof.ts';
 import { JoinedStore } from './joined-store.ts';
 import type { PgClient, PgPool } from './pg-driver.ts';
 import { PgSession } from './pg-session.ts';
-import {
-  collision,
-  hashOf,
-  READ,
-  type ReadRow,
-  type RecordRow,
-  recordFor,
-  uuidText,
-} from './record-rows.ts';
+import { type ReadAnswer, type ReadItem, readBatch } from './read-batch.ts';
+import { collision, hashOf, recordFor, uuidText } from './record-rows.ts';
 import { countRecords, type RunQuery, Sweep, scanRecords } from './record-scan.ts';
 import {
   lockIdOf,
@@ -54,13 +47,7 @@ const SECOND_FROM = 96;
 /** Sweeps and scans may take longer than a call that someone waits for. */
 const SWEEP_TIMEOUT_MS: DurationMs = 30_000;
 const BUSY_PAUSE_MS: DurationMs = 4;
-const CLOCK = `select date_part('epoch', clock_timestamp()) * 1000 as now`;
 const REGISTRATION = `insert into onceward.waiting values ($1, now() + interval '1 minute')`;
-
-interface ReadItem {
-  readonly id: OperationId;
-  readonly hash: string;
-}
 
 export interface PostgresStoreParts {
   readonly pool: PgPool;
@@ -82,7 +69,7 @@ export class PostgresStore implements TransactionalStore<PgClient> {
   readonly #reading: PgSession;
   readonly #sweeping: PgSession;
   readonly #swaps: SwapQueue<SwapItem, SwapAnswer>;
-  readonly #reads: SwapQueue<ReadItem, RecordRow | null>;
+  readonly #reads: SwapQueue<ReadItem, ReadAnswer>;
   readonly #hashes = new Recent<string>();
   /** Not where a pooler is known, or found out, to hand a name to a connection that has never heard it. */
   #statement: string | null;
@@ -131,7 +118,8 @@ export class PostgresStore implements TransactionalStore<PgClient> {
   }
 
   async read(id: OperationId): Promise<StoredRecord | null> {
-    return recordFor(id, await this.#reads.add({ id, hash: uuidText(hashOf(id)) }));
+    const answer = await this.#reads.add({ hash: uuidText(hashOf(id)) });
+    return recordFor(id, 'row' in answer ? answer.row : null);
   }
 
   swap(id: OperationId, expected: Revision | null, next: NextRecord | null): Promise<SwapResult> {
@@ -184,9 +172,10 @@ export class PostgresStore implements TransactionalStore<PgClient> {
     return countRecords(this.#runAside);
   }
 
+  /** Where records are read, not aside: a long count or sweep must not make the clock seem out of reach. */
   async clock(): Promise<EpochMs> {
-    const [row] = await this.#runAside<{ now: number }>(CLOCK, []);
-    return row!.now;
+    const answer = await this.#reads.add('clock');
+    return 'now' in answer ? answer.now : Number.NaN;
   }
 
   forgetDue(now: EpochMs, limit: number): Promise<number> {
@@ -274,15 +263,6 @@ function firstOfEach(items: readonly SwapItem[]): readonly SwapItem[] {
   return items.filter(({ hash }) => {
     return !seen.has(hash) && seen.add(hash);
   });
-}
-
-async function readBatch(
-  session: PgSession,
-  items: readonly ReadItem[],
-): Promise<(RecordRow | null)[]> {
-  const rows = await session.query<ReadRow>(READ, [items.map((item) => item.hash)]);
-  const byHash = new Map(rows.map((row) => [row.hash, row]));
-  return items.map((item) => byHash.get(item.hash) ?? null);
 }
 
 /** A prepared statement that does not exist, or exists already: SQLSTATEs after which nothing was done. */
