@@ -9,8 +9,8 @@ export const OUTSIDERS: readonly Mutant[] = [
       inEngine('probe.ts', "if (found.found === 'unknown') return unchanged;", ''),
       inEngine(
         'probe.ts',
-        "found.found === 'nothing' ? null",
-        "found.found === 'nothing' || found.found === 'unknown' ? null",
+        "found.found === 'nothing'",
+        "found.found === 'nothing' || found.found === 'unknown'",
       ),
     ],
   },

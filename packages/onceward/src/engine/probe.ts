@@ -31,7 +31,7 @@ export async function askProbe(
     by: 'probe',
     reason: `the probe found ${found.found}`,
     from: 'in_doubt',
-    to: found.found === 'nothing' ? 'void' : found.found,
+    to: record === null || record.state === 'pending' ? 'void' : record.state,
   });
   const next: NextRecord | null = record === null ? null : prepare(operation.id, record);
   const result = await swapRecord(
@@ -78,8 +78,8 @@ async function ask(
 const UNKNOWN: ProbeAnswer = { found: 'unknown' };
 
 function opened(parts: EngineParts, { policy }: Operation, { record }: InDoubt) {
-  const now = parts.clock.settlingNow();
-  return openRecord(record, parts.nextOwner(), keepLapsedMsOf(policy), now);
+  const keepUntil = parts.clock.settlingNow() + keepLapsedMsOf(policy);
+  return openRecord(record, parts.nextOwner(), keepUntil);
 }
 
 async function toSettled(

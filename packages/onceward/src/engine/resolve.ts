@@ -43,7 +43,7 @@ export async function resolveDoubt(
   if (record !== null && record.state !== 'in_doubt') return { done: false, why: 'not_in_doubt' };
   const next =
     verdict.as === 'void'
-      ? openRecord(record, parts.nextOwner(), verdict.keepMs, parts.clock.settlingNow())
+      ? openRecord(record, parts.nextOwner(), parts.clock.settlingNow() + verdict.keepMs)
       : await verdictRecord(parts, record, revision, verdict);
   const line = { action: 'resolve', from: 'in_doubt', to: verdict.as } as const;
   const result = await change(parts, id, revision, next, verdict, line);

@@ -81,8 +81,7 @@ export function releaseRecord(
 export function openRecord(
   record: OperationRecord | null,
   owner: string,
-  keepMs: number,
-  now: EpochMs,
+  keepUntil: EpochMs,
 ): PendingRecord | null {
   if (record === null || record.steps.length > 0) return null;
   return {
@@ -95,7 +94,7 @@ export function openRecord(
     fence: 0,
     leaseUntil: 0,
     onLapse: 'in_doubt',
-    keepUntil: now + keepMs,
+    keepUntil,
   };
 }
 
