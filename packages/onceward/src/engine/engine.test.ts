@@ -1,11 +1,28 @@
 import { describe, expect, it, vi } from 'vitest';
+import { nodePlatform } from '../runtime/node-platform.ts';
 import { memoryStore } from '../stores/memory/index.ts';
 import { type ManualWorld, manualWorld } from '../testing/manual-world.ts';
-import { sharedStore } from '../testing/troubled-store.ts';
+import { sharedStore, troubledStore } from '../testing/troubled-store.ts';
 import { committed, id, LEASE, operation, repeatable, setUp } from './engine.fixture.ts';
+import { Engine } from './engine.ts';
 import type { Operation } from './operation.ts';
 import { profiles } from './profiles.ts';
 import type { RecordStore } from './record-store.ts';
+
+it('[E2] an observer that throws at every event changes no answer and leaves no call hanging', async () => {
+  const store = troubledStore(sharedStore(memoryStore()));
+  const world = manualWorld();
+  const observe = () => {
+    throw new Error('a mistake of the observer');
+  };
+  const engine = new Engine({ store, world, platform: nodePlatform(), sweep: false, observe });
+  const effect = async () => committed('done');
+  expect(await engine.execute(operation, effect)).toMatchObject({ kind: 'executed' });
+  expect(await engine.execute(operation, effect)).toMatchObject({ kind: 'replayed' });
+  store.trouble = 'down';
+  const other = { ...operation, id: { ...id, key: 'other' } };
+  expect(await engine.execute(other, effect)).toMatchObject({ reason: 'store_unavailable' });
+});
 
 describe('sweeping', () => {
   it('[E11] forgets what has expired, a batch at a time, and says what is left', async () => {

@@ -313,7 +313,7 @@ function assemble(
 ): EngineParts {
   const { store, platform, tagAttempt } = options;
   const world = wholeMilliseconds(options.world);
-  const observe = options.observe ?? ignoreEvent;
+  const observe = options.observe === undefined ? ignoreEvent : quietly(options.observe);
   const engineToken = world.token();
   const calls = {
     timers: new TimerLines(world),
@@ -322,7 +322,6 @@ function assemble(
       observe(event);
     },
   };
-  const quiet = { timers: calls.timers, observe: quietly(calls.observe) };
   let attempts = 0;
   return {
     ...calls,
@@ -334,8 +333,8 @@ function assemble(
     clock: new EngineClock({
       world,
       store,
-      observe: quiet.observe,
-      ask: (clock, storeTimeoutMs) => callStore(quiet, 'read', { storeTimeoutMs }, clock),
+      observe: calls.observe,
+      ask: (clock, storeTimeoutMs) => callStore(calls, 'read', { storeTimeoutMs }, clock),
     }),
     late: new LateWork(world, { forMs: 10 * MINUTE, atMost: 1_000 }),
     abandoned: new LateWork(world, { forMs: 10 * MINUTE, atMost: 1_000 }),
@@ -351,7 +350,7 @@ function assemble(
   };
 }
 
-/** For what goes on in the background, where nobody could catch what an observer throws. */
+/** What an observer throws must not become the caller's error, or leave a call without an answer. */
 function quietly(observe: Observe): Observe {
   return (event) => {
     try {
