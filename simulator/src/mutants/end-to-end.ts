@@ -59,7 +59,7 @@ export const END_TO_END: readonly Mutant[] = [
       'if (isPastWindow(operation, now, replayWindowMs)) {',
       'if (operation.attempts < 0) {',
     ),
-    inClient('sender.ts', 'if (firstSent !== null) headers', 'if (firstSent === 0) headers'),
+    inClient('sender.ts', 'if (firstSent !== null && this', 'if (firstSent === 0 && this'),
   ),
   endToEnd(
     'a server runs what may be older than it remembers',
