@@ -192,13 +192,13 @@ export class Outbox {
   }
 
   #compose(given: OutboxOptions, connectivity: Connectivity, lock: RunnerLock): OutboxCore {
-    const { world = realWorld, giveUpAfterMs = DAY, owner = null, ...options } = given;
+    const { world = realWorld, giveUpAfterMs = DAY, concurrency = 6, owner, ...options } = given;
     return {
-      fetch: (input, init) => fetch(input, init),
-      mintKey: () => mintKey(world),
-      concurrency: 6,
-      replayWindowMs: 5 * MINUTE,
       ...options,
+      fetch: options.fetch ?? ((input, init) => fetch(input, init)),
+      mintKey: options.mintKey ?? (() => mintKey(world)),
+      concurrency,
+      replayWindowMs: options.replayWindowMs ?? 5 * MINUTE,
       connectivity,
       lock,
       world,
@@ -336,7 +336,7 @@ export class Outbox {
   #wish(id: string, wish: Wish): Promise<Next | null> {
     return this.#replace(id, (operation) => {
       if (wish.kind === 'edit' && operation.group) {
-        throw invalid('a group cannot be edited; cancel it');
+        throw invalid('groups cannot be edited');
       }
       const wishing: WaitingOperation = { ...operation, wish };
       return grantWish(wishing, this.#core) ?? wishing;

@@ -122,7 +122,7 @@ export function checkName(what: string, name: string): void {
 export function checkOptions(options: object, known: Readonly<Record<string, true>>): void {
   for (const name of Object.keys(options)) {
     if (!(name in known)) {
-      throw invalid(`${name} is not an option; these are: ${Object.keys(known)}`);
+      throw invalid(`${name} is not an option of ${Object.keys(known)}`);
     }
   }
 }
