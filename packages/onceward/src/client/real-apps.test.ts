@@ -11,7 +11,14 @@ import {
   server,
   storage,
 } from '../../test/client/lives.ts';
-import { answerOf, groups, idempotentFetch, memoryStorage, wipe } from './index.ts';
+import {
+  answerOf,
+  groups,
+  idempotentFetch,
+  memoryStorage,
+  type OutboxOptions,
+  wipe,
+} from './index.ts';
 
 freshForEachTest();
 
@@ -33,6 +40,15 @@ describe('how long an answer is kept', () => {
     await pass(2 * 60 * SECOND);
     expect(await outbox.find(id)).toMatchObject({ state: 'done' });
     expect(firstSent()).toEqual([null, began, began]);
+  });
+
+  it('[H20] options that are given as undefined have their defaults, the window above all', async () => {
+    const blank = { replayWindowMs: undefined, concurrency: undefined, mintKey: undefined };
+    const outbox = life(blank as unknown as Partial<OutboxOptions>);
+    server.loseAnswers = 100;
+    const { id } = await outbox.enqueue(order('a'));
+    await pass(10 * 60 * SECOND);
+    expect(await outbox.find(id)).toMatchObject({ outcome: 'unknown', code: 'WINDOW_PASSED' });
   });
 
   it('[H20] after an attempt that is known not to have run, it does not either', async () => {
