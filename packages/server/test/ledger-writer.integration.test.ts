@@ -145,6 +145,33 @@ describe('[C13] a sequenced writer', () => {
     folder.remove();
   });
 
+  it('tells a caller whose write is being stored that it is closed, and sends it when opened again', async () => {
+    const clientId = randomUUID();
+    const memory = memoryStorage();
+    let isStoring = () => {};
+    const storing = new Promise<void>((resolve) => {
+      isStoring = resolve;
+    });
+    const slow: OutboxStorage = {
+      ...memory,
+      async swap(changes) {
+        isStoring();
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        return memory.swap(changes);
+      },
+    };
+    const first = await openWriter({ clientId, storage: slow });
+    const write = first.write(setOnce(clientId));
+    await storing;
+    first.close();
+    await expect(write).rejects.toMatchObject({ code: 'OUTBOX_CLOSED' });
+
+    const second = await openWriter({ clientId, storage: memory });
+    expect(second.waiting).toBe(1);
+    await second.idle();
+    expect(second.lastUsedSequence).toBe(1n);
+  });
+
   it('that lost its storage goes on from where the ledger is', async () => {
     const clientId = randomUUID();
     const first = await openWriter({ clientId });

@@ -182,6 +182,8 @@ export class LedgerWriter {
     const write: StoredWrite = { version: 1, sequence, idempotency_key, operations, sent_at };
     const waiting = newWaiting(this.#keyOf(sequence), write, settle, fail);
     await this.#swap(sequence, [{ key: waiting.storageKey, expected: null, next: write }]);
+    // `close` has failed those that were in the queue by then.
+    if (this.#closed.signal.aborted) throw closed();
     this.#queue.push(waiting);
     this.#pump();
   }
