@@ -1,9 +1,14 @@
 import type { EngineEvent, OperationId } from 'onceward';
 
+/** An operation is told of so often at most in its usual course. */
+const EVENTS_EACH = 4;
+
 /** Which operations this process touched last: stores have no order to ask for. */
 export class RecentIds {
-  readonly #ids = new Map<string, OperationId>();
   readonly #most: number;
+  /** A ring: each event costs one place, and what is listed twice is sorted out when somebody asks. */
+  readonly #ring: OperationId[] = [];
+  #next = 0;
 
   constructor(most: number) {
     this.#most = most;
@@ -11,18 +16,22 @@ export class RecentIds {
 
   readonly note = (event: EngineEvent): void => {
     if (!('id' in event) || event.type === 'replayed') return;
-    const name = `${event.id.scope}\0${event.id.key}`;
-    this.#ids.delete(name);
-    this.#ids.set(name, event.id);
-    if (this.#ids.size <= this.#most) return;
-    for (const oldest of this.#ids.keys()) {
-      this.#ids.delete(oldest);
-      return;
-    }
+    this.#ring[this.#next] = event.id;
+    this.#next = (this.#next + 1) % (this.#most * EVENTS_EACH);
   };
 
   /** The latest first. */
   list(): OperationId[] {
-    return [...this.#ids.values()].reverse();
+    const latest = [
+      ...this.#ring.slice(0, this.#next).reverse(),
+      ...this.#ring.slice(this.#next).reverse(),
+    ];
+    const ids = new Map<string, OperationId>();
+    for (const id of latest) {
+      const name = `${id.scope}\0${id.key}`;
+      if (!ids.has(name)) ids.set(name, id);
+      if (ids.size === this.#most) break;
+    }
+    return [...ids.values()];
   }
 }

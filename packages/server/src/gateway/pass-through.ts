@@ -14,6 +14,9 @@ import { failureOf, type Upstream, type UpstreamAnswer, UpstreamFailure } from '
 /** Bodies up to this arrive in one piece or two, and a stream for each would cost more than the bytes. */
 const SMALL = 16_384;
 
+/** One for all: a reason that is made for each request costs more than the rest of its abort. */
+const OVER = new Error('the request is over');
+
 interface PassingThrough {
   readonly upstream: Upstream;
   readonly metrics: Metrics;
@@ -31,7 +34,7 @@ export async function passThrough(
   const { upstream, metrics, settings, visit } = passing;
   const length = declaredLength(request);
   const abort = new AbortController();
-  visit.whenOver(() => abort.abort());
+  visit.whenOver(() => abort.abort(OVER));
   const body = await bodyOf(request, length, passing);
   if (body === 'gone') return;
   try {

@@ -16,6 +16,10 @@ export interface CallersOptions {
 /** The scope of requests that bring no credential at all. */
 const ANONYMOUS = 'anonymous';
 
+/** On the request itself: a map beside it costs the collector more than the request's own fields do. */
+const SCOPE = Symbol('scope');
+type Identified = IncomingMessage & { [SCOPE]?: string };
+
 /** Headers that tell callers apart, and how the setting names each. */
 const CREDENTIALS = {
   cookie: 'cookie:NAME',
@@ -29,7 +33,6 @@ const CREDENTIALS = {
  */
 export class Callers {
   readonly #options: CallersOptions;
-  readonly #scopes = new WeakMap<IncomingMessage, string>();
 
   constructor(options: CallersOptions) {
     this.#options = options;
@@ -42,7 +45,7 @@ export class Callers {
     const { request } = admission.facts;
     const identity = await this.#identify(request);
     if (identity.kind === 'known') {
-      this.#scopes.set(request, identity.scope);
+      (request as Identified)[SCOPE] = identity.scope;
       return null;
     }
     const answer = refusalAnswer(identity.refusal, profile, admission.key);
@@ -52,7 +55,7 @@ export class Callers {
 
   /** For the guard. In mode `observe` nobody has asked before, and a refusal is told as an error. */
   scopeFrom(request: IncomingMessage): string | Promise<string> {
-    return this.#scopes.get(request) ?? this.#scopeOrThrow(request);
+    return (request as Identified)[SCOPE] ?? this.#scopeOrThrow(request);
   }
 
   async #scopeOrThrow(request: IncomingMessage): Promise<string> {
