@@ -34,6 +34,7 @@ export interface NetworkFaults {
   lostRequest: number;
   lostAnswer: number;
   lateRequest: number;
+  atTheDoor: number;
 }
 
 /** Longer than a client waits for an answer, and so after it has tried again. */
@@ -94,7 +95,10 @@ export class Network {
         const refused = new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } });
         return arrive(null, refused);
       }
-      receive(request, caller, (answer) => {
+      const answered: typeof receive = dice.chance(faults.atTheDoor)
+        ? (_request, _caller, reply) => reply(dice.pick(AT_THE_DOOR))
+        : receive;
+      answered(request, caller, (answer) => {
         this.#time.after(dice.between(1, 30), () => {
           if (answer === null || dice.chance(faults.lostAnswer)) lose();
           else arrive(answer, null);
@@ -130,6 +134,13 @@ function responseOf(answer: WireAnswer): Response {
   };
   return response as unknown as Response;
 }
+
+/** What a firewall says, or a proxy that has lost its routes. */
+const AT_THE_DOOR: readonly WireAnswer[] = [403, 404].map((status) => ({
+  status,
+  headers: ['content-type', 'text/html'],
+  body: '<h1>No</h1>',
+}));
 
 const LOGIN_PAGE: WireAnswer = {
   status: 200,
