@@ -102,7 +102,7 @@ export class EndToEndWorld {
   }
 
   #end(): false {
-    for (const tab of this.#device.tabs) tab.kill();
+    this.#device.end();
     this.#servers.killAll();
     return false;
   }

@@ -65,13 +65,16 @@ export class Network {
       new Promise((resolve, reject) => {
         const caller: Caller = { hasLeft: false, whenLeft: null };
         const tell = (act: () => void) => isAlive() && act();
-        init?.signal?.addEventListener('abort', () => {
-          tell(() => reject(init.signal?.reason));
+        const leave = () => {
+          tell(() => reject(init?.signal?.reason));
           if (!this.#dice.chance(0.5)) return;
           caller.hasLeft = true;
           caller.whenLeft?.();
-        });
+        };
+        init?.signal?.addEventListener('abort', leave, { once: true });
         this.#carry(requestOf(String(input), init), caller, (answer, error) => {
+          // A combined signal that someone listens to is never collected, nor is the world that the listener holds.
+          init?.signal?.removeEventListener('abort', leave);
           tell(() => (answer === null ? reject(error) : resolve(responseOf(answer))));
         });
       });
