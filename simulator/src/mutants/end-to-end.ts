@@ -200,12 +200,12 @@ export const END_TO_END: readonly Mutant[] = [
     ),
   ),
   endToEnd(
-    'a pause ends with the tab in which it was asked for',
+    'a stored pause is not heeded',
     'C17',
     inClient(
       'outbox.ts',
-      'this.#setPause(paused !== undefined, ',
-      'this.#setPause(this.#isPaused, ',
+      'this.#pause = paused ?? this.#ownPause;',
+      'this.#pause = this.#ownPause;',
     ),
   ),
   endToEnd(
