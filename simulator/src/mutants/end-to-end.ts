@@ -42,6 +42,7 @@ export const END_TO_END: readonly Mutant[] = [
     'an answer that was not kept is taken for a refusal',
     'C14',
     inClient('verdict.ts', "if (happened === 'yes') return { kind: 'done' };", ''),
+    inClient('verdict.ts', "case 'response-not-retained':\n      return { kind: 'done' };", ''),
   ),
   endToEnd(
     'a submission that nobody answered counts as not taken in',
