@@ -144,6 +144,8 @@ async function runWithin(
   const claiming = claimWithin(parts, store, operation, owner);
   const { record, revision } = await unlessAborted(parts, operation, claiming);
   if (operation.signal?.aborted) throw new RolledBack(refuse(parts, id, 'deadline'));
+  // Whoever opened the transaction may have given it up while the claim waited, and the caller was refused.
+  signal.throwIfAborted();
   const settlement = await effect({
     id,
     number: record.attempt,
