@@ -1,6 +1,7 @@
-import { fromBase64 } from './base64.ts';
-import { ClientError } from './client-error.ts';
-import { type ClientWorld, realWorld, withDeadline } from './client-world.ts';
+import { fromBase64 } from '../base64.ts';
+import { ClientError } from '../client-error.ts';
+import { type ClientWorld, realWorld, withDeadline } from '../client-world.ts';
+import type { AccountRecord, LedgerHeader } from '../verify-proof.ts';
 import { HeaderChain, type LedgerAnchor } from './ledger-anchor.ts';
 import { LedgerCallError, unproven } from './ledger-call-error.ts';
 import {
@@ -11,7 +12,6 @@ import {
   provenEntity,
   provenTransaction,
 } from './ledger-proven.ts';
-import type { AccountRecord, LedgerHeader } from './verify-proof.ts';
 
 export interface LedgerClientOptions {
   /** The server's address, such as `https://ledger.example`. */

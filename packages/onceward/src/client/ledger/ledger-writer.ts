@@ -1,7 +1,9 @@
-import { LEDGER_REFUSALS, type LedgerRefusalCode } from '../refusals/ledger-refusals.ts';
-import { toBase64 } from './base64.ts';
-import { ClientError } from './client-error.ts';
-import { type ClientWorld, mintKey, pause, realWorld } from './client-world.ts';
+import { LEDGER_REFUSALS, type LedgerRefusalCode } from '../../refusals/ledger-refusals.ts';
+import { toBase64 } from '../base64.ts';
+import { ClientError } from '../client-error.ts';
+import { type ClientWorld, mintKey, pause, realWorld } from '../client-world.ts';
+import { backoffMs, RETRY_DEFAULTS } from '../retry-policy.ts';
+import type { Change, Entry, OutboxStorage } from '../storages/outbox-storage.ts';
 import { LedgerCallError } from './ledger-call-error.ts';
 import type { LedgerClient, LedgerStream, WriteAnswer } from './ledger-client.ts';
 import {
@@ -10,8 +12,6 @@ import {
   LEDGER_TTL_MS,
   type StoredWrite,
 } from './ledger-doubt.ts';
-import type { Change, Entry, OutboxStorage } from './outbox-storage.ts';
-import { backoffMs, RETRY_DEFAULTS } from './retry-policy.ts';
 
 export interface LedgerWriterOptions {
   readonly client: LedgerClient;

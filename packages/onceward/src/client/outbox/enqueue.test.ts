@@ -1,8 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { freshForEachTest, life, order, pass, server, storage } from '../../test/client/lives.ts';
-import { realWorld } from './client-world.ts';
-import { memoryStorage, type WaitingOperation } from './index.ts';
-import type { OutboxStorage } from './outbox-storage.ts';
+import {
+  freshForEachTest,
+  life,
+  order,
+  pass,
+  server,
+  storage,
+} from '../../../test/client/lives.ts';
+import { realWorld } from '../client-world.ts';
+import { memoryStorage, type WaitingOperation } from '../index.ts';
+import type { OutboxStorage } from '../storages/outbox-storage.ts';
 
 freshForEachTest();
 

@@ -1,4 +1,4 @@
-import { type ClientWorld, pause, realWorld, SECOND } from './client-world.ts';
+import { type ClientWorld, pause, realWorld, SECOND } from '../client-world.ts';
 
 /**
  * Sees to it that one runner at a time sends for a device. Were two to run, each operation would still happen once, for

@@ -1,4 +1,4 @@
-import { hashBlockHeader, type LedgerHeader } from './verify-proof.ts';
+import { hashBlockHeader, type LedgerHeader } from '../verify-proof.ts';
 
 /** A block that the client has seen, or was told of by somebody it trusts. */
 export interface LedgerAnchor {

@@ -1,6 +1,6 @@
-import { type ClientWorld, mintKey, pause, realWorld, SECOND } from './client-world.ts';
+import { type ClientWorld, mintKey, pause, realWorld, SECOND } from '../client-world.ts';
+import type { Entry, OutboxStorage } from '../storages/outbox-storage.ts';
 import { layout } from './operation.ts';
-import type { Entry, OutboxStorage } from './outbox-storage.ts';
 import type { HoldOptions, RunnerLock, Work } from './runner-lock.ts';
 
 /** The holder renews the lease this often, and the others look at it. */

@@ -1,6 +1,7 @@
-import { type ClientWorld, SECOND, withDeadline } from './client-world.ts';
+import { type ClientWorld, SECOND, withDeadline } from '../client-world.ts';
+import { FIRST_SENT_HEADER, KEY_HEADER, readReplay } from '../idempotent-fetch.ts';
+import { type Answer, judgeAnswer, judgeFailure, type Verdict } from '../verdict.ts';
 import type { Groups } from './groups.ts';
-import { FIRST_SENT_HEADER, KEY_HEADER, readReplay } from './idempotent-fetch.ts';
 import {
   currentRequest,
   ownerOf,
@@ -10,7 +11,6 @@ import {
 } from './operation.ts';
 import { type Base, bodyBytes, checkSendable } from './request-intake.ts';
 import type { Patience } from './transition.ts';
-import { type Answer, judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';
 
 /** Credentials are asked for at each send, never stored. Both have ten seconds to answer. */
 export interface OutboxAuth {

@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { freshForEachTest, life, pass, server, storage } from '../../test/client/lives.ts';
+import { freshForEachTest, life, pass, server, storage } from '../../../test/client/lives.ts';
 import {
   type GroupStep,
   groups,
   Outbox,
   type OutboxStorage,
   type WaitingOperation,
-} from './index.ts';
+} from '../index.ts';
 
 freshForEachTest();
 

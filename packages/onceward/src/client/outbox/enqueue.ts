@@ -1,5 +1,6 @@
-import { ClientError } from './client-error.ts';
-import type { ClientWorld } from './client-world.ts';
+import { ClientError } from '../client-error.ts';
+import type { ClientWorld } from '../client-world.ts';
+import type { Change } from '../storages/outbox-storage.ts';
 import {
   keysOf,
   layout,
@@ -12,7 +13,6 @@ import {
   type WaitingOperation,
 } from './operation.ts';
 import { forgetKeys, storageError } from './operation-book.ts';
-import type { Change } from './outbox-storage.ts';
 import { fingerprintOf, invalid } from './request-intake.ts';
 import type { OutboxCore } from './runner.ts';
 import { FRESH, isAtStart } from './transition.ts';

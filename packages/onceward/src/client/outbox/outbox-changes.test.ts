@@ -9,9 +9,9 @@ import {
   order,
   pass,
   server,
-} from '../../test/client/lives.ts';
-import { jobKeys, parseJobKey } from '../keys/index.ts';
-import { exportFailed, importFailed } from './index.ts';
+} from '../../../test/client/lives.ts';
+import { jobKeys, parseJobKey } from '../../keys/index.ts';
+import { exportFailed, importFailed } from '../index.ts';
 
 freshForEachTest();
 

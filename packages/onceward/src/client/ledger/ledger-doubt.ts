@@ -1,5 +1,5 @@
-import { DAY, MINUTE } from './client-world.ts';
-import type { Entry } from './outbox-storage.ts';
+import { DAY, MINUTE } from '../client-world.ts';
+import type { Entry } from '../storages/outbox-storage.ts';
 
 /** How long a ledger knows a key, unless it was told otherwise: `LEDGER_CLIENT_TTL_SECONDS`. */
 export const LEDGER_TTL_MS = DAY;

@@ -1,5 +1,5 @@
-import { ClientError } from './client-error.ts';
-import type { ClientWorld } from './client-world.ts';
+import { ClientError } from '../client-error.ts';
+import type { ClientWorld } from '../client-world.ts';
 import type { StoredRequest } from './operation.ts';
 
 /** A request as the application gives it. At most one of `json` and `body`. */

@@ -1,5 +1,4 @@
-import { fromBase64 } from './base64.ts';
-import { unproven } from './ledger-call-error.ts';
+import { fromBase64 } from '../base64.ts';
 import {
   type AccountRecord,
   type LedgerHeader,
@@ -7,7 +6,8 @@ import {
   verifyAccount,
   verifyRow,
   verifyTransaction,
-} from './verify-proof.ts';
+} from '../verify-proof.ts';
+import { unproven } from './ledger-call-error.ts';
 
 /** What an answer of the ledger proves, and whether that is what was asked. */
 export type Json = Readonly<Record<string, unknown>>;

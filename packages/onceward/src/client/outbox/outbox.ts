@@ -1,7 +1,9 @@
-import { type BreakerPolicy, breakersBy } from './circuit-breaker.ts';
-import { ClientError } from './client-error.ts';
-import { type ClientWorld, DAY, MINUTE, mintKey, realWorld, SECOND } from './client-world.ts';
-import { alwaysOnline, browserConnectivity, type Connectivity } from './connectivity.ts';
+import { type BreakerPolicy, breakersBy } from '../circuit-breaker.ts';
+import { ClientError } from '../client-error.ts';
+import { type ClientWorld, DAY, MINUTE, mintKey, realWorld, SECOND } from '../client-world.ts';
+import { alwaysOnline, browserConnectivity, type Connectivity } from '../connectivity.ts';
+import { RETRY_DEFAULTS, type RetryPolicy } from '../retry-policy.ts';
+import type { OutboxStorage } from '../storages/outbox-storage.ts';
 import { Enqueuer, type Queued, type Wanted } from './enqueue.ts';
 import { FailedOperations } from './failed-operations.ts';
 import type { GroupStep, Groups } from './groups.ts';
@@ -26,7 +28,6 @@ import {
   silentBulletin,
 } from './outbox-events.ts';
 import { LiveStatus, type StatusStore } from './outbox-status.ts';
-import type { OutboxStorage } from './outbox-storage.ts';
 import {
   checkKey,
   checkName,
@@ -37,7 +38,6 @@ import {
   takeRequest,
   toJson,
 } from './request-intake.ts';
-import { RETRY_DEFAULTS, type RetryPolicy } from './retry-policy.ts';
 import { type OutboxCore, Runner } from './runner.ts';
 import { noLock, type RunnerLock, webLock } from './runner-lock.ts';
 import type { OutboxAuth, RedirectedAnswer } from './sender.ts';

@@ -1,4 +1,4 @@
-import type { ClientTimer } from './client-world.ts';
+import type { ClientTimer } from '../client-world.ts';
 import { layout, ownedBy } from './operation.ts';
 import { Listeners, type PauseReason } from './outbox-events.ts';
 import type { OutboxCore } from './runner.ts';

@@ -11,7 +11,7 @@ import {
   SECOND,
   server,
   storage,
-} from '../../test/client/lives.ts';
+} from '../../../test/client/lives.ts';
 import {
   answerOf,
   groups,
@@ -19,7 +19,7 @@ import {
   memoryStorage,
   type OutboxOptions,
   wipe,
-} from './index.ts';
+} from '../index.ts';
 
 freshForEachTest();
 

@@ -10,9 +10,9 @@ import {
   SECOND,
   server,
   storage,
-} from '../../test/client/lives.ts';
-import { ClientError, type Outbox, type OutboxEvent } from './index.ts';
-import type { OutboxStorage } from './outbox-storage.ts';
+} from '../../../test/client/lives.ts';
+import { ClientError, type Outbox, type OutboxEvent } from '../index.ts';
+import type { OutboxStorage } from '../storages/outbox-storage.ts';
 
 freshForEachTest();
 

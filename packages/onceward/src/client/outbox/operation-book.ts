@@ -1,4 +1,5 @@
-import { ClientError } from './client-error.ts';
+import { ClientError } from '../client-error.ts';
+import type { Change, Entry, OutboxStorage, RangedEntry } from '../storages/outbox-storage.ts';
 import {
   currentRequest,
   type FailedOperation,
@@ -11,7 +12,6 @@ import {
   type Pointer,
   type WaitingOperation,
 } from './operation.ts';
-import type { Change, Entry, OutboxStorage, RangedEntry } from './outbox-storage.ts';
 import { FRESH, fail, type Next } from './transition.ts';
 
 const PAGE = 100;

@@ -6,7 +6,7 @@ const HERE = new URL('.', import.meta.url).pathname;
 
 /** What a page pays that uses the fetch wrapper and the outbox with its storage. */
 const PAGE = `
-  import { idempotentFetch, indexedDbStorage, Outbox, replayInfo } from './index.ts';
+  import { idempotentFetch, indexedDbStorage, Outbox, replayInfo } from '../index.ts';
   Object.assign(globalThis, { idempotentFetch, indexedDbStorage, Outbox, replayInfo });
 `;
 
@@ -38,13 +38,13 @@ describe('browser bundle', () => {
 
   it('[C12] nothing of Node is in it, nor any package', async () => {
     // For the platform `browser` the bundler fails on a Node built-in by itself.
-    const { inputs } = await bundle(`${PAGE} export * from './service-worker.ts';`);
+    const { inputs } = await bundle(`${PAGE} export * from '../service-worker.ts';`);
     expect(inputs.filter((input) => input.includes('node_modules'))).toEqual([]);
     expect(inputs.filter((input) => /node-|segment-log|\/engine\//.test(input))).toEqual([]);
   });
 
   it('[C12] [C13] nor in that of the ledger client', async () => {
-    const { inputs } = await bundle(`export * from './ledger.ts';`);
+    const { inputs } = await bundle(`export * from '../ledger.ts';`);
     expect(
       inputs.filter((input) => /node_modules|node-|segment-log|\/engine\//.test(input)),
     ).toEqual([]);

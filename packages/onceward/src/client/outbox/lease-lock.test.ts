@@ -7,8 +7,8 @@ import {
   SECOND,
   server,
   storage,
-} from '../../test/client/lives.ts';
-import { leaseLock } from './index.ts';
+} from '../../../test/client/lives.ts';
+import { leaseLock } from '../index.ts';
 
 freshForEachTest();
 

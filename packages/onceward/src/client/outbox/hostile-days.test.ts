@@ -10,9 +10,9 @@ import {
   SECOND,
   server,
   storage,
-} from '../../test/client/lives.ts';
-import { idempotentFetch, memoryStorage, openSnapshotStorage } from './index.ts';
-import type { Entry, OutboxStorage } from './outbox-storage.ts';
+} from '../../../test/client/lives.ts';
+import { idempotentFetch, memoryStorage, openSnapshotStorage } from '../index.ts';
+import type { Entry, OutboxStorage } from '../storages/outbox-storage.ts';
 
 freshForEachTest();
 

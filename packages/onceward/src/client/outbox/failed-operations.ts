@@ -1,6 +1,6 @@
+import type { Change } from '../storages/outbox-storage.ts';
 import { type FailedOperation, layout } from './operation.ts';
 import { forgetKeys, pointTo } from './operation-book.ts';
-import type { Change } from './outbox-storage.ts';
 import type { OutboxCore } from './runner.ts';
 import { revive } from './transition.ts';
 

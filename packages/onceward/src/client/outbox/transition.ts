@@ -1,4 +1,6 @@
-import type { ClientWorld } from './client-world.ts';
+import type { ClientWorld } from '../client-world.ts';
+import { backoffMs, LONGEST_WAIT, type RetryPolicy } from '../retry-policy.ts';
+import type { Verdict } from '../verdict.ts';
 import type { Groups } from './groups.ts';
 import {
   type DoneOperation,
@@ -12,8 +14,6 @@ import {
   type WaitingOperation,
 } from './operation.ts';
 import { invalid } from './request-intake.ts';
-import { backoffMs, LONGEST_WAIT, type RetryPolicy } from './retry-policy.ts';
-import type { Verdict } from './verdict.ts';
 
 /** What an operation becomes. `gone`: it was cancelled before anything of it happened. */
 export type Next = WaitingOperation | FailedOperation | DoneOperation | Gone;

@@ -1,15 +1,15 @@
-import type { CircuitBreaker } from './circuit-breaker.ts';
-import { type ClientTimer, HOUR, MINUTE, pause, SECOND } from './client-world.ts';
-import type { Connectivity } from './connectivity.ts';
+import type { CircuitBreaker } from '../circuit-breaker.ts';
+import { type ClientTimer, HOUR, MINUTE, pause, SECOND } from '../client-world.ts';
+import type { Connectivity } from '../connectivity.ts';
+import { backoffMs } from '../retry-policy.ts';
+import { afterDoubt, type Verdict } from '../verdict.ts';
 import { forgetOld, type Retention } from './housekeeping.ts';
 import { currentRequest, ownerOf, type WaitingOperation } from './operation.ts';
 import type { OperationBook } from './operation-book.ts';
 import type { OutboxEvent } from './outbox-events.ts';
-import { backoffMs } from './retry-policy.ts';
 import type { RunnerLock } from './runner-lock.ts';
 import { Sender, type SenderOptions, type Sent } from './sender.ts';
 import { fail, type Next, transition, type Ways } from './transition.ts';
-import { afterDoubt, type Verdict } from './verdict.ts';
 
 /** What the parts of an outbox share. */
 export interface OutboxCore extends SenderOptions, Ways {

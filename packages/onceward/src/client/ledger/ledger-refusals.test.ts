@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { LEDGER_REFUSALS, type LedgerRefusalCode } from '../refusals/ledger-refusals.ts';
+import { LEDGER_REFUSALS, type LedgerRefusalCode } from '../../refusals/ledger-refusals.ts';
+import { memoryStorage } from '../storages/memory.ts';
+import { judgeAnswer } from '../verdict.ts';
 import { LedgerClient } from './ledger-client.ts';
 import { LedgerWriter } from './ledger-writer.ts';
-import { memoryStorage } from './storages/memory.ts';
-import { judgeAnswer } from './verdict.ts';
 
 const CODES = Object.keys(LEDGER_REFUSALS) as LedgerRefusalCode[];
-const PAGE = new URL('../../../../docs/reference/ledger.md', import.meta.url);
+const PAGE = new URL('../../../../../docs/reference/ledger.md', import.meta.url);
 
 describe('a refusal of the ledger', () => {
   it.each(CODES)('[E16] %s is in the reference with its meaning', (code) => {

@@ -1,4 +1,4 @@
-import { type ClientWorld, DAY } from './client-world.ts';
+import { type ClientWorld, DAY } from '../client-world.ts';
 import { layout, type Operation, type Pointer } from './operation.ts';
 import { forgetKeys, type OperationBook } from './operation-book.ts';
 

@@ -1,4 +1,4 @@
-import type { Entry } from './outbox-storage.ts';
+import type { Entry } from '../storages/outbox-storage.ts';
 
 /** A request as it is stored. Credentials are not part of it: they are added when it is sent. */
 export interface StoredRequest {
