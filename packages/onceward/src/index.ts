@@ -61,5 +61,6 @@ export type { SweepOptions, SweepResult } from './engine/sweep.ts';
 export type { Transact, TransactionEffect } from './engine/transaction.ts';
 export type { World } from './engine/world.ts';
 export { createOnceward, type OncewardOptions } from './onceward.ts';
+export { engineOf } from './runtime/engine-of.ts';
 export { nodePlatform } from './runtime/node-platform.ts';
 export { nodeWorld } from './runtime/node-world.ts';

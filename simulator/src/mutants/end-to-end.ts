@@ -42,6 +42,7 @@ export const END_TO_END: readonly Mutant[] = [
     'an answer that was not kept is taken for a refusal',
     'C14',
     inClient('verdict.ts', "if (happened === 'yes') return { kind: 'done' };", ''),
+    inClient('verdict.ts', "case 'response-not-retained':\n      return { kind: 'done' };", ''),
   ),
   endToEnd(
     'a submission that nobody answered counts as not taken in',
@@ -103,9 +104,14 @@ export const END_TO_END: readonly Mutant[] = [
     'C7',
     inClient(
       'runner.ts',
-      'const onlyAttempt = wasFirst && current.begun === operation.begun;',
-      'const onlyAttempt = wasFirst;',
+      '{ ...sent, verdict, onlyAttempt }',
+      '{ ...sent, verdict, onlyAttempt: wasFirst }',
     ),
+  ),
+  endToEnd(
+    'a refusal at the door is believed while another tab has the same on its way',
+    'C14',
+    inClient('runner.ts', 'const verdict = onlyAttempt ? sent', 'const verdict = wasFirst ? sent'),
   ),
   endToEnd(
     'a busy server uses up attempts',
@@ -161,7 +167,7 @@ export const END_TO_END: readonly Mutant[] = [
     'each attempt at a submission makes a job of its own',
     'J6',
     inLibrary(
-      'jobs/manager.ts',
+      'jobs/managers/manager.ts',
       'const jobId = await attempt.step<string>(ID_STEP, noId);',
       'const jobId = randomUUID();',
     ),
@@ -179,6 +185,43 @@ export const END_TO_END: readonly Mutant[] = [
     'a write is sent again after the ledger has forgotten its key',
     'S5',
     inClient('ledger-doubt.ts', 'return now - (write.sent_at ?? 0) >= known;', 'return known < 0;'),
+  ),
+  endToEnd(
+    'an address to which nothing can be sent is queued',
+    'C18',
+    inClient('request-intake.ts', '  checkSendable(request, core);\n', ''),
+  ),
+  endToEnd(
+    'what cannot be sent waits as if the network were down',
+    'C18',
+    inClient(
+      'sender.ts',
+      "return said({ kind: 'refused', reason, code: 'UNSENDABLE', atTheDoor: true });",
+      "return said({ kind: 'unreachable', reason, ran: 'unknown' });",
+    ),
+  ),
+  endToEnd(
+    'a stored pause is not heeded',
+    'C17',
+    inClient(
+      'outbox.ts',
+      'this.#pause = paused ?? this.#ownPause;',
+      'this.#pause = this.#ownPause;',
+    ),
+  ),
+  endToEnd(
+    'everyone who got a 401 asks for new credentials',
+    'C18',
+    inClient('sender.ts', 'this.#refreshing ??= withDeadline', 'this.#refreshing = withDeadline'),
+  ),
+  endToEnd(
+    'credentials that never come hold what waits for them',
+    'C18',
+    inClient(
+      'sender.ts',
+      'await withDeadline(world, AUTH_LIMIT, signal, async () =>\n        auth?.headers(),\n      );',
+      'await auth?.headers();',
+    ),
   ),
   endToEnd('the ledger runs a write again under the key of the first', 'S4', {
     file: 'packages/ledger/src/pipeline/apply-write.ts',
