@@ -236,7 +236,7 @@ export const END_TO_END: readonly Mutant[] = [
     ),
   ),
   endToEnd('the ledger runs a write again under the key of the first', 'S4', {
-    file: 'packages/ledger/src/pipeline/apply-write.ts',
+    file: 'packages/ledger/src/pipeline/apply/apply-write.ts',
     find: 'const receipt = findReceipt(machine, name, request.key);',
     replace: "const receipt = request.key === '' ? findReceipt(machine, name, '') : undefined;",
   }),

@@ -1,12 +1,12 @@
-import { type Refusal, refuse } from '../refusal.ts';
-import type { JournalRequest } from '../rules/request.ts';
-import { transactionId } from '../rules/transaction-id.ts';
-import { hashKey, type KeyHash } from '../state/key-hash.ts';
-import type { Location } from '../state/key-table.ts';
-import type { KeyUse } from '../state/key-window.ts';
-import { KEY_EXPIRED, mayBeForgotten } from './first-sent.ts';
-import type { Machine } from './machine.ts';
-import { type Effect, effectsText, type Outcome } from './outcome.ts';
+import { type Refusal, refuse } from '../../refusal.ts';
+import type { JournalRequest } from '../../rules/request.ts';
+import { transactionId } from '../../rules/transaction-id.ts';
+import { hashKey, type KeyHash } from '../../state/key-hash.ts';
+import type { Location } from '../../state/key-table.ts';
+import type { KeyUse } from '../../state/key-window.ts';
+import { KEY_EXPIRED, mayBeForgotten } from '../first-sent.ts';
+import type { Machine } from '../machine.ts';
+import { type Effect, effectsText, type Outcome } from '../outcome.ts';
 import { post } from './post.ts';
 import { transactionText } from './transaction-text.ts';
 

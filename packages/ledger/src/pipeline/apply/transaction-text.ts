@@ -1,4 +1,4 @@
-import { transactionId } from '../rules/transaction-id.ts';
+import { transactionId } from '../../rules/transaction-id.ts';
 
 /**
  * A transaction as the text that a block holds and a proof proves: the request as it was logged, with its id

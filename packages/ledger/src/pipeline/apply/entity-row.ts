@@ -1,5 +1,5 @@
-import { type Refusal, refuse } from '../refusal.ts';
-import type { Condition } from '../rules/operation.ts';
+import { type Refusal, refuse } from '../../refusal.ts';
+import type { Condition } from '../../rules/operation.ts';
 
 export type EntityRow = {
   /** Base64. */

@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
-import { type Refusal, refuse } from '../refusal.ts';
-import { accountId } from '../rules/account-id.ts';
-import type { AccountRequest, OrganizationRequest, VaultRequest } from '../rules/request.ts';
-import { KEY_EXPIRED, mayBeForgotten } from './first-sent.ts';
-import type { Machine } from './machine.ts';
-import type { Outcome } from './outcome.ts';
+import { type Refusal, refuse } from '../../refusal.ts';
+import { accountId } from '../../rules/account-id.ts';
+import type { AccountRequest, OrganizationRequest, VaultRequest } from '../../rules/request.ts';
+import { KEY_EXPIRED, mayBeForgotten } from '../first-sent.ts';
+import type { Machine } from '../machine.ts';
+import type { Outcome } from '../outcome.ts';
 import { addReceipt, findReceipt, printOf } from './receipt.ts';
 import { organizationKey, vaultKey } from './row-keys.ts';
 import { transactionText } from './transaction-text.ts';

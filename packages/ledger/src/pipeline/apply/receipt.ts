@@ -1,6 +1,6 @@
-import { hashKey } from '../state/key-hash.ts';
-import type { KeyUse } from '../state/key-window.ts';
-import type { Machine } from './machine.ts';
+import { hashKey } from '../../state/key-hash.ts';
+import type { KeyUse } from '../../state/key-window.ts';
+import type { Machine } from '../machine.ts';
 
 /** What is remembered of a sequenced write: which one it was, and 64 bits of the hash of its operations. */
 export interface Receipt {

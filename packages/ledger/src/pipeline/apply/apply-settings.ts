@@ -1,6 +1,6 @@
-import type { SettingsRequest } from '../rules/request.ts';
-import type { Machine } from './machine.ts';
-import type { Outcome } from './outcome.ts';
+import type { SettingsRequest } from '../../rules/request.ts';
+import type { Machine } from '../machine.ts';
+import type { Outcome } from '../outcome.ts';
 import { transactionText } from './transaction-text.ts';
 
 /** From the next request on. The change is a transaction like any other: its block tells who made it and when. */

@@ -1,12 +1,12 @@
-import type { BatchEntry, LogEntry } from '../log/log-entry.ts';
-import type { JournalRequest, Request } from '../rules/request.ts';
+import type { BatchEntry, LogEntry } from '../../log/log-entry.ts';
+import type { JournalRequest, Request } from '../../rules/request.ts';
+import type { Machine } from '../machine.ts';
+import type { Applied, Outcome } from '../outcome.ts';
 import { applyCreation } from './apply-creation.ts';
 import { applyTransactions } from './apply-journal.ts';
 import { applySettings } from './apply-settings.ts';
 import { applyWrite } from './apply-write.ts';
 import { evict } from './evict.ts';
-import type { Machine } from './machine.ts';
-import type { Applied, Outcome } from './outcome.ts';
 
 /**
  * Brings the machine from one log entry to the next. Depends on the machine and the entry alone: no clock, no

@@ -1,8 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectSecurely } from 'node:tls';
-import type { DurationMs } from '../../engine/units.ts';
-import { CommandBytes } from './command-bytes.ts';
-import type { RedisAddress } from './redis-address.ts';
+import type { DurationMs } from '../../../engine/units.ts';
+import type { RedisAddress } from '../redis-address.ts';
 import {
   type Command,
   type ConnectionEvents,
@@ -10,8 +9,9 @@ import {
   type RedisConnection,
   type Reply,
   within,
-} from './redis-driver.ts';
-import { reasonOf } from './redis-link.ts';
+} from '../redis-driver.ts';
+import { reasonOf } from '../redis-link.ts';
+import { CommandBytes } from './command-bytes.ts';
 import { ReplyReader } from './reply-reader.ts';
 
 const KEEP_ALIVE_MS: DurationMs = 5_000;

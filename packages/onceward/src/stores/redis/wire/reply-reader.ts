@@ -1,6 +1,6 @@
-import { KIB } from '../../engine/units.ts';
+import { KIB } from '../../../engine/units.ts';
+import type { Reply } from '../redis-driver.ts';
 import { COLON, CR, DOLLAR, LF, MINUS, PLUS, STAR, ZERO } from './protocol.ts';
-import type { Reply } from './redis-driver.ts';
 
 /** An array of which not all items have come. */
 interface OpenArray {

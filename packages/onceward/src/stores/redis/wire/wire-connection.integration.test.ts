@@ -15,10 +15,10 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { createClient } from '@redis/client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { locate, type RedisServer, startRedis } from '../../../../../scripts/services/index.ts';
-import { openRedisStore, type RedisStoreOptions } from './index.ts';
-import { parseRedisUrl } from './redis-address.ts';
-import type { RedisConnection } from './redis-driver.ts';
+import { locate, type RedisServer, startRedis } from '../../../../../../scripts/services/index.ts';
+import { openRedisStore, type RedisStoreOptions } from '../index.ts';
+import { parseRedisUrl } from '../redis-address.ts';
+import type { RedisConnection } from '../redis-driver.ts';
 import { wirePattern } from './wire-connection.ts';
 
 let server: RedisServer;

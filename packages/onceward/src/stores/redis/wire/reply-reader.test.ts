@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Reply } from './redis-driver.ts';
+import type { Reply } from '../redis-driver.ts';
 import { ReplyReader } from './reply-reader.ts';
 
 function readPieces(pieces: readonly Buffer[]): Reply[] {

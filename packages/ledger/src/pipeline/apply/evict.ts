@@ -1,4 +1,4 @@
-import type { Machine } from './machine.ts';
+import type { Machine } from '../machine.ts';
 
 /**
  * Forgets clients that were silent for longer than their time and entities that have expired. Sorted before

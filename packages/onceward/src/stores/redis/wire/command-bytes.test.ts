@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Argument, Command } from '../redis-driver.ts';
 import { CommandBytes } from './command-bytes.ts';
-import type { Argument, Command } from './redis-driver.ts';
 
 /** The protocol, written down once more in the plainest way. */
 function spelled(command: Command): Buffer {

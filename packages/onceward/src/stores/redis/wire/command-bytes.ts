@@ -1,6 +1,6 @@
-import { KIB } from '../../engine/units.ts';
+import { KIB } from '../../../engine/units.ts';
+import type { Argument, Command } from '../redis-driver.ts';
 import { CR, DOLLAR, LF, STAR, ZERO } from './protocol.ts';
-import type { Argument, Command } from './redis-driver.ts';
 
 /** Short commands are cut from a slab. Nothing in it is written over: the socket may not have sent it yet. */
 const SLAB = 256 * KIB;

@@ -1,9 +1,9 @@
-import { type Refusal, refuse } from '../refusal.ts';
-import { accountNumber } from '../rules/account-id.ts';
-import { type BalancePolicy, type JournalSide, unknownAccount } from '../rules/journal.ts';
-import { BALANCE_LIMIT, type EntryPointer } from '../state/account-record.ts';
-import type { Machine } from './machine.ts';
-import type { Effect } from './outcome.ts';
+import { type Refusal, refuse } from '../../refusal.ts';
+import { accountNumber } from '../../rules/account-id.ts';
+import { type BalancePolicy, type JournalSide, unknownAccount } from '../../rules/journal.ts';
+import { BALANCE_LIMIT, type EntryPointer } from '../../state/account-record.ts';
+import type { Machine } from '../machine.ts';
+import type { Effect } from '../outcome.ts';
 
 interface Posting {
   readonly asset: string;
