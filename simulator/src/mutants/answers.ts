@@ -33,7 +33,7 @@ export const ANSWERS: readonly Mutant[] = [
     name: "a waiter is woken with another request's answer",
     breaks: 'E4',
     edits: [
-      inEngine('execute-once.ts', 'near.fingerprint !== operation.fingerprint', 'false'),
+      inEngine('execute-once.ts', 'near.fingerprint !== fingerprint', 'false'),
       inEngine(
         'execute-once.ts',
         'return answerOfRun(parts, operation, end);',
@@ -75,7 +75,7 @@ export const ANSWERS: readonly Mutant[] = [
     edits: [
       inEngine(
         'execute-once.ts',
-        'return refuseInProgress(parts, operation, arrivedAt);',
+        'return refuseInProgress(parts, id, arrivedAt);',
         `return { kind: 'executed', settlement: await effect(${FORGED_ATTEMPT}), attempt: 1, fence: 0, recorded: false };`,
       ),
     ],
@@ -85,9 +85,9 @@ export const ANSWERS: readonly Mutant[] = [
     breaks: 'E12',
     edits: [
       inEngine(
-        'approach.ts',
-        'if (!isHeldBy(current, record.owner)) return current;\n    revision = current.revision;',
-        'if (current !== null && !isHeldBy(current, record.owner)) return current;\n    revision = current?.revision ?? 1;',
+        'driver.ts',
+        'if (!isHeldBy(current, this.#claiming!.record.owner)) void this.follow(current);\n    else this.#hold(current.revision);',
+        'if (current !== null && !isHeldBy(current, this.#claiming!.record.owner)) void this.follow(current);\n    else this.#hold(current?.revision ?? 1);',
       ),
     ],
   },
@@ -96,7 +96,7 @@ export const ANSWERS: readonly Mutant[] = [
     breaks: 'E12',
     edits: [
       inEngine(
-        'parts.ts',
+        'store-calls.ts',
         '(error) => this.failed(error),',
         '(error) => (error === undefined ? this.succeeded({ won: true, revision: 1 } as never) : this.failed(error)),',
       ),
@@ -107,9 +107,9 @@ export const ANSWERS: readonly Mutant[] = [
     breaks: 'E12',
     edits: [
       inEngine(
-        'approach.ts',
-        "if (isTooOld || operation.policy.onStoreDown === 'refuse') {\n",
-        `if (isTooOld || operation.policy.onStoreDown === 'refuse') {\n    parts.world.startTimer(5, () => void effect(${FORGED_ATTEMPT}).catch(() => {}));\n`,
+        'unprotected.ts',
+        "if (isTooOld || policy.onStoreDown === 'refuse') {\n",
+        `if (isTooOld || policy.onStoreDown === 'refuse') {\n    parts.world.startTimer(5, () => void effect(${FORGED_ATTEMPT}).catch(() => {}));\n`,
       ),
     ],
   },

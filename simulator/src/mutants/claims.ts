@@ -34,9 +34,9 @@ export const CLAIMS: readonly Mutant[] = [
     breaks: 'E8',
     edits: [
       inEngine(
-        'straight-run.ts',
-        "claiming.swap = startSwap(this.#parts, 'claim', policy, id, expected, next, this);",
-        "if (expected === null) this.succeeded({ won: true, revision: 1 });\n      else startSwap(this.#parts, 'claim', policy, id, expected, next, this);",
+        'driver.ts',
+        "claiming.swap = startSwap(this.parts, 'claim', policy, id, expected, next, this);",
+        "if (expected === null) this.succeeded({ won: true, revision: 1 });\n    else startSwap(this.parts, 'claim', policy, id, expected, next, this);",
       ),
     ],
   },
@@ -77,7 +77,11 @@ export const CLAIMS: readonly Mutant[] = [
     name: 'claims of an earlier life are trusted',
     breaks: 'E6',
     edits: [
-      inEngine('parts.ts', 'orphaned: born !== null && stored.revision < born', 'orphaned: false'),
+      inEngine(
+        'store-calls.ts',
+        'orphaned: born !== null && stored.revision < born',
+        'orphaned: false',
+      ),
     ],
   },
   {
@@ -88,21 +92,21 @@ export const CLAIMS: readonly Mutant[] = [
   {
     name: 'an effect begins under a claim that could have lapsed',
     breaks: 'E5',
-    edits: [inEngine('attempt.ts', ' || !claim.isFresh;', ' === true;')],
+    edits: [inEngine('driver.ts', ' || !claim.isFresh)', ' === true)')],
   },
   {
     name: 'an effect begins though its caller has left',
     breaks: 'E4',
-    edits: [inEngine('attempt.ts', 'return operation.signal?.aborted || !claim', 'return !claim')],
+    edits: [inEngine('driver.ts', 'if (operation.signal?.aborted || !claim', 'if (!claim')],
   },
   {
     name: "a lost reply is taken for a claim, whoever's record is there",
     breaks: 'E1',
     edits: [
       inEngine(
-        'approach.ts',
-        'if (!isHeldBy(found, record.owner)) return found;',
-        'if (found === null) return found;',
+        'driver.ts',
+        '(current) => this.#meet(current),',
+        '(current) => (current === null ? this.#meet(current) : this.#hold(current.revision)),',
       ),
     ],
   },
@@ -111,7 +115,7 @@ export const CLAIMS: readonly Mutant[] = [
     breaks: 'E5',
     edits: [
       inEngine(
-        'approach.ts',
+        'lost-claim.ts',
         'if (!isDoubted && !isHeldBy(current, record.owner)) return isLast;',
         "if (current?.record?.state !== 'pending') return isLast;",
       ),
@@ -121,28 +125,24 @@ export const CLAIMS: readonly Mutant[] = [
     name: 'an arrival that lost its claim runs again',
     breaks: 'E1',
     edits: [
-      inEngine(
-        'approach.ts',
-        "if (visit.ran) return bare(refuse(parts, operation.id, 'fence_lost', RETRY_SOON));",
-        '',
-      ),
+      inEngine('driver.ts', "if (this.hasRun) return this.#refuse('fence_lost', RETRY_SOON);", ''),
     ],
   },
   {
-    name: 'a claim that was lost on the straight way runs all the same',
+    name: 'a claim that was lost runs all the same',
     breaks: 'E1',
     edits: [
       inEngine(
-        'approach.ts',
-        'if (!isHeldBy(current, record.owner)) return current;',
-        'if (current === null) return current;',
+        'driver.ts',
+        'if (!isHeldBy(current, this.#claiming!.record.owner)) void',
+        'if (current === null) void',
       ),
     ],
   },
   {
-    name: 'an arrival that has run on the straight way forgets it',
+    name: 'an arrival that has run forgets it',
     breaks: 'E1',
-    edits: [inEngine('straight-run.ts', 'const ran = this.#claim !== null;', 'const ran = false;')],
+    edits: [inEngine('driver.ts', 'this.hasRun = true;', '')],
   },
   {
     name: 'an attempt that gives back forgets the lost attempt before it',

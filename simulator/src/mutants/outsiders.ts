@@ -58,8 +58,8 @@ export const OUTSIDERS: readonly Mutant[] = [
     edits: [
       inEngine(
         'transaction.ts',
-        'if (record?.owner === done.record.owner) return conclude',
-        'void record; return conclude',
+        'if (found?.record?.owner === done.record.owner) return conclude',
+        'void found; return conclude',
       ),
     ],
   },

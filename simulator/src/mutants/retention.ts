@@ -25,7 +25,7 @@ export const RETENTION: readonly Mutant[] = [
       inEngine(
         'sweep.ts',
         "if (record?.state !== 'pending') return null;",
-        "if (record?.state === 'in_doubt') return (await swap(parts, found, null)) ? 'forgotten' : null;\n  if (record?.state !== 'pending') return null;",
+        "if (record?.state === 'in_doubt') return (await forget(parts, found)) ? 'forgotten' : null;\n  if (record?.state !== 'pending') return null;",
       ),
     ],
   },
@@ -122,15 +122,15 @@ export const RETENTION: readonly Mutant[] = [
   {
     name: 'arrivals do not wait for the clock of the store',
     breaks: 'E2',
-    edits: [inEngine('execute-once.ts', 'return parts.clock.isUnknown\n', 'return false\n')],
+    edits: [inEngine('execute-once.ts', 'if (parts.clock.isUnknown) {', 'if (false) {')],
   },
   {
     name: 'a late answer is kept from the first try',
     breaks: 'E2',
     edits: [
       inEngine(
-        'attempt.ts',
-        'const late = { ...record, settledAt, keepUntil: settledAt + keepMs };',
+        'settlement.ts',
+        'const late = settledLater(record, parts.clock.settlingNow());',
         'const late = record;',
       ),
     ],
@@ -138,12 +138,6 @@ export const RETENTION: readonly Mutant[] = [
   {
     name: 'extending an answer cuts it short',
     breaks: 'E2',
-    edits: [
-      inEngine(
-        'resolve.ts',
-        'Math.max(record.keepUntil, parts.clock.settlingNow() + keepMs)',
-        'parts.clock.settlingNow() + keepMs',
-      ),
-    ],
+    edits: [inEngine('transitions.ts', 'Math.max(record.keepUntil, until)', 'until')],
   },
 ];

@@ -8,13 +8,13 @@ export const WRITES: readonly Mutant[] = [
     edits: [
       inEngine(
         'claim.ts',
-        'swapRecord(parts, phase, this.#policy, id, this.#revision, next)',
-        'swapRecord(parts, phase, this.#policy, id, (await parts.store.read(id))?.revision ?? null, next)',
+        'const own: OwnRecord = { revision: this.#revision,',
+        'const own: OwnRecord = { revision: (await this.#parts.store.read(this.id))?.revision ?? this.#revision,',
       ),
       inEngine(
         'claim.ts',
-        "void startSwap(this.#parts, 'settle', this.#policy, id, fence, next, waiter);",
-        "void this.#parts.store.read(id).then((found) => startSwap(this.#parts, 'settle', this.#policy, id, found?.revision ?? fence, next, waiter), () => waiter.failed(fence));",
+        "void startSwap(this.#parts, 'settle', this.#policy, this.id, revision, prepared, this);",
+        "void this.#parts.store.read(this.id).then((found) => startSwap(this.#parts, 'settle', this.#policy, this.id, found?.revision ?? revision, prepared, this), () => this.failed(revision));",
       ),
     ],
   },
@@ -23,9 +23,9 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E2',
     edits: [
       inEngine(
-        'attempt.ts',
-        "if ((await claim.settle(record, tried)) === 'lost') return 'lost';",
-        'claim.settle(record, tried).catch(() => {});',
+        'claim.ts',
+        '      this.#settleOn(null);\n    } else {',
+        "      this.settleLate(next).catch(() => {});\n      waiter.settled('written');\n    } else {",
       ),
     ],
   },
@@ -33,11 +33,7 @@ export const WRITES: readonly Mutant[] = [
     name: 'an attempt that lost gives its own answer',
     breaks: 'E5',
     edits: [
-      inEngine(
-        'attempt.ts',
-        "if ((await claim.settle(record, tried)) === 'lost') return 'lost';",
-        'await claim.settle(record, tried);',
-      ),
+      inEngine('driver.ts', "if (result === 'lost') return void this.follow(this.read());", ''),
     ],
   },
   {
@@ -48,31 +44,31 @@ export const WRITES: readonly Mutant[] = [
     ],
   },
   {
-    name: 'an answer on the straight way goes out before its record is durable',
+    name: 'an answer goes out before the first try at its record is durable',
     breaks: 'E2',
     edits: [
       inEngine(
-        'straight-run.ts',
-        'if (claim.startSettle(prepare(claim.id, settling.record), this)) return;',
-        'if (claim.startSettle(prepare(claim.id, settling.record), { succeeded() {}, failed() {} })) {\n        this.#settled(claim, settling, { won: true, revision: 0 });\n        return;\n      }',
+        'driver.ts',
+        'claim.settle(settling.record, this);',
+        "claim.settle(settling.record, { settled() {}, settleFailed() {} });\n    this.settled('written');",
       ),
     ],
   },
   {
-    name: 'a settlement that lost on the straight way counts',
+    name: 'a settlement that lost its first try counts',
     breaks: 'E3',
     edits: [
-      inEngine('straight-run.ts', 'if (result.won) this.#conclude', 'if (result) this.#conclude'),
+      inEngine('claim.ts', 'if (result.won) this.#settleWaiter', 'if (result) this.#settleWaiter'),
     ],
   },
   {
-    name: 'a settlement whose reply was lost on the straight way is given up',
+    name: 'a settlement whose reply was lost is given up',
     breaks: 'E2',
     edits: [
       inEngine(
-        'straight-run.ts',
-        'this.#settleAfter(this.#claim, this.#settling!, () => Promise.reject(error));',
-        'this.#conclude(settled(this.#parts, this.#claim, this.#settling!));',
+        'claim.ts',
+        'this.#settleOn(() => Promise.reject(error));',
+        "void error;\n    this.#settleWaiter!.settled('written');",
       ),
     ],
   },
@@ -81,9 +77,9 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E2',
     edits: [
       inEngine(
-        'attempt.ts',
-        'return executed(claim, settlement, false);',
-        'return executed(claim, settlement, true);',
+        'driver.ts',
+        'this.#conclude(executed(claim, settling.settlement, false));',
+        'this.#conclude(executed(claim, settling.settlement, true));',
       ),
     ],
   },
@@ -92,9 +88,9 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E8',
     edits: [
       inEngine(
-        'attempt.ts',
-        'return executed(claim, settlement, false);',
-        'return executed(claim, settlement, false, null, new NearAnswer(record, outcome));',
+        'driver.ts',
+        'this.#conclude(executed(claim, settling.settlement, false));',
+        'this.#conclude(executed(claim, settling.settlement, false), new NearAnswer(settling.record, settling.outcome));',
       ),
     ],
   },
@@ -103,7 +99,7 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E6',
     edits: [
       inEngine(
-        'attempt.ts',
+        'driver.ts',
         "onThrow === 'in_doubt' || error instanceof OutcomeUnknown",
         "onThrow === 'in_doubt'",
       ),

@@ -4,7 +4,7 @@ import { NearAnswer } from './near-tier.ts';
 import { type Execution, REFUSAL_CODES, type Refusal, type RefusalReason } from './operation.ts';
 import type { EngineParts } from './parts.ts';
 import type { KeptOutcome, OperationId, Outcome, SettledRecord } from './record.ts';
-import type { DurationMs } from './units.ts';
+import { type DurationMs, SECOND } from './units.ts';
 
 /** Gives a settled answer again. */
 export function replay(
@@ -36,16 +36,36 @@ const REFUSAL_EVENTS = {
   deadline: 'deadline',
 } as const satisfies Partial<Record<RefusalReason, EngineEvent['type']>>;
 
+export type RefusalDetails = Pick<Refusal, 'retryAfterMs' | 'cause'>;
+
 export function refuse(
   parts: EngineParts,
   id: OperationId,
   reason: RefusalReason,
-  details: { readonly retryAfterMs?: DurationMs; readonly cause?: unknown } = {},
+  details: RefusalDetails = {},
 ): Refusal {
   if (reason in REFUSAL_EVENTS) {
     parts.observe({ type: REFUSAL_EVENTS[reason as keyof typeof REFUSAL_EVENTS], id });
   }
   return { kind: 'refused', reason, retry: ERRORS[REFUSAL_CODES[reason]].retry, ...details };
+}
+
+/** Long enough not to storm, and most operations are done by then. */
+export const RETRY_SOON = { retryAfterMs: 1 * SECOND };
+
+export function refuseInProgress(
+  parts: EngineParts,
+  id: OperationId,
+  arrivedAt: DurationMs,
+): Refusal {
+  const waitedMs = parts.world.elapsed() - arrivedAt;
+  parts.observe({ type: 'in_progress', id, waitedMs });
+  return refuse(parts, id, 'in_progress', RETRY_SOON);
+}
+
+export function emitWaited(parts: EngineParts, id: OperationId, arrivedAt: DurationMs): void {
+  const waitedMs = parts.world.elapsed() - arrivedAt;
+  if (waitedMs > 0) parts.observe({ type: 'waited', id, waitedMs });
 }
 
 /** A settled record made ready to be given, or `null` when its outcome cannot be unpacked. */

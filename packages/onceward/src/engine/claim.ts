@@ -1,30 +1,29 @@
-import { isReleased } from './decide.ts';
+import { type Current, isReleased } from './decide.ts';
+import { type OwnRecord, writeOwn } from './doubt.ts';
 import { OncewardError, StoreError } from './errors.ts';
 import type { StorePhase } from './events.ts';
-import { auditLateCommit } from './late-commit.ts';
-import {
-  callStore,
-  type EngineParts,
-  prepare,
-  type SwapWaiter,
-  startSwap,
-  swapRecord,
-  understand,
-} from './parts.ts';
+import type { EngineParts } from './parts.ts';
 import type { Policy } from './policy.ts';
 import type {
   DoubtReason,
   OperationId,
   OperationRecord,
   PendingRecord,
-  RecordState,
   Revision,
   SettledRecord,
   Step,
 } from './record.ts';
-import type { NextRecord, StoredRecord, SwapResult } from './record-store.ts';
+import type { SwapResult } from './record-store.ts';
+import {
+  prepare,
+  readRecord,
+  type Swapped,
+  startSwap,
+  understand,
+  type Waiter,
+} from './store-calls.ts';
 import type { Due } from './timer-lines.ts';
-import { doubtRecord, releaseRecord, renewRecord } from './transitions.ts';
+import { doubtRecord, releaseRecord, renewRecord, withSteps } from './transitions.ts';
 import type { DurationMs } from './units.ts';
 
 export type WriteResult =
@@ -33,21 +32,29 @@ export type WriteResult =
   /** Someone else owns the record now; this attempt may write no more. */
   | 'lost';
 
-/** How a swap ended that was made before. */
-type Tried = () => Promise<SwapResult>;
+/** Called once, with how the settle ended. */
+export interface SettleWaiter {
+  settled(result: WriteResult): void;
+  settleFailed(error: unknown): void;
+}
+
+/** How a first try at a write ended. */
+type Tried = () => Promise<Swapped>;
 
 /**
- * One attempt's hold on a record. Every write goes through `#write`, one at a time, and carries the revision
- * that this attempt wrote last: whoever came in between makes it lose.
+ * One attempt's hold on a record. Its writes are made one at a time, and each carries the revision that this attempt
+ * wrote last: if another writer came in between, it loses.
  */
-export class Claim {
+export class Claim implements Waiter<SwapResult> {
   readonly id: OperationId;
-  /** The revision of the claim: rises with each attempt. Hand it to whatever must refuse late writers. */
+  /** The revision of the claim: rises with each attempt. Give it to whatever must refuse late writers. */
   readonly fence: Revision;
   readonly #parts: EngineParts;
   readonly #policy: Policy;
   #revision: Revision;
   #record: PendingRecord;
+  #settling: SettledRecord | null = null;
+  #settleWaiter: SettleWaiter | null = null;
   #queue: Promise<unknown> | null = null;
   #heartbeat: Heartbeat | null = null;
   #stop: AbortController | null = null;
@@ -116,6 +123,21 @@ export class Claim {
     return result;
   }
 
+  /** Renews a claim that could have lapsed, before anybody acts on it. `null`: it is fresh. Otherwise why it is not. */
+  async refresh(): Promise<'lost' | Error | null> {
+    if (this.isFresh) return null;
+    try {
+      if ((await this.renew()) === 'lost') return 'lost';
+      if (this.isFresh) return null;
+    } catch (error) {
+      return error as Error;
+    }
+    return new OncewardError(
+      'ONCE_STORE_UNAVAILABLE',
+      `the store took longer to renew the claim than its lease of ${this.#policy.leaseMs} ms`,
+    );
+  }
+
   /** Makes a finished step durable. It also renews the lease. */
   saveStep(step: Step): Promise<WriteResult> {
     return this.#enqueue(() =>
@@ -126,19 +148,47 @@ export class Claim {
     );
   }
 
-  /** `tried`: how a first try at it ended. */
-  settle(next: SettledRecord, tried: Tried | null = null): Promise<WriteResult> {
+  /**
+   * Writes the answer. The first try calls back and is not awaited, where no other write was made since the claim. What
+   * does not win at once goes the way of every other write.
+   */
+  settle(next: SettledRecord, waiter: SettleWaiter): void {
     this.end();
+    this.#settling = next;
+    this.#settleWaiter = waiter;
+    if (this.#queue !== null || this.#lost) {
+      this.#settleOn(null);
+    } else {
+      const prepared = prepare(this.id, next);
+      const revision = this.#revision;
+      void startSwap(this.#parts, 'settle', this.#policy, this.id, revision, prepared, this);
+    }
+  }
+
+  /** The first try has an answer. */
+  succeeded(result: SwapResult): void {
+    if (result.won) this.#settleWaiter!.settled('written');
+    else this.#settleOn(async () => this.#lostTo(result));
+  }
+
+  failed(error: unknown): void {
+    this.#settleOn(() => Promise.reject(error));
+  }
+
+  #settleOn(tried: Tried | null): void {
+    const waiter = this.#settleWaiter!;
+    this.settleLate(this.#settling!, tried).then(
+      (result) => waiter.settled(result),
+      (error) => waiter.settleFailed(error),
+    );
+  }
+
+  settleLate(next: SettledRecord, tried: Tried | null = null): Promise<WriteResult> {
     return this.#enqueue(() => this.#write('settle', () => next, tried));
   }
 
-  /** Begins to settle where nothing was written since the claim, and nothing is. `false`: call `settle`. */
-  startSettle(next: NextRecord, waiter: SwapWaiter): boolean {
-    if (this.#queue !== null || this.#lost) return false;
-    this.end();
-    const { id, fence } = this;
-    void startSwap(this.#parts, 'settle', this.#policy, id, fence, next, waiter);
-    return true;
+  #lostTo(result: Extract<SwapResult, { won: false }>): Swapped {
+    return { won: false, current: understand(this.#parts, this.id, result.current) };
   }
 
   /** Gives the claim back. Steps that were made durable are kept for the next attempt. */
@@ -188,44 +238,35 @@ export class Claim {
     tried: Tried | null = null,
   ): Promise<WriteResult> {
     // A step that outlives its effect must not bring a settled record back.
-    if (this.lost || (phase === 'renew' && this.#ended)) return 'lost';
-    const parts = this.#parts;
-    let wasDoubted = false;
+    if (this.#lost || (phase === 'renew' && this.#ended)) return 'lost';
+    let isDoubted = false;
     for (let tries = 0; tries < 4; tries += 1) {
       const record = make(this.#record);
-      const next = record === null ? null : prepare(this.id, record);
-      let found: StoredRecord | null;
+      let found: Current | null;
       try {
-        const { id } = this;
-        const first = tries === 0 ? tried : null;
-        const result = await (first === null
-          ? swapRecord(parts, phase, this.#policy, id, this.#revision, next)
-          : first());
-        if (result.won) {
-          if (wasDoubted) parts.observe({ type: 'doubt_resolved', id, by: 'attempt' });
-          return this.#wrote(record, result.revision);
-        }
+        const own: OwnRecord = { revision: this.#revision, attempt: this.attempt, isDoubted };
+        const result: Swapped = await (tries === 0 && tried !== null
+          ? tried()
+          : writeOwn(this.#parts, phase, this.#policy, this.id, own, record));
+        if (result.won) return this.#wrote(record, result.revision);
         found = result.current;
       } catch (error) {
-        found = await this.#lookAfter(error);
+        found = await this.#readAfter(error);
       }
       if (phase === 'settle' && this.#isOwnAnswer(found)) return 'written';
-      if (!this.#mayGoOn(found, next)) return this.#lose();
-      if (found === null) return 'written';
-      if (understand(parts, this.id, found)?.record?.state === 'in_doubt') {
-        wasDoubted = true;
-        await auditLateCommit(parts, this.id, this.attempt, stateAfter(record));
-      }
+      // Nothing there is no loss for a release: it may be the one we made.
+      if (found === null) return record === null ? 'written' : this.#lose();
+      if (!this.#isOwnClaim(found)) return this.#lose();
+      isDoubted ||= found.record?.state === 'in_doubt';
       this.#adopt(found);
     }
     throw new StoreError('ONCE_STORE_UNAVAILABLE', `the record kept changing during ${phase}`);
   }
 
   /** What is there is ours, and may hold a step whose saving we took for failed. */
-  #adopt(found: StoredRecord): void {
-    this.#revision = found.revision;
-    const steps = understand(this.#parts, this.id, found)?.record?.steps;
-    if (steps !== undefined) this.#record = { ...this.#record, steps };
+  #adopt({ revision, record }: Current): void {
+    this.#revision = revision;
+    if (record !== null) this.#record = withSteps(this.#record, record.steps);
   }
 
   #wrote(record: OperationRecord | null, revision: Revision): WriteResult {
@@ -235,28 +276,25 @@ export class Claim {
   }
 
   /** After a lost reply, a read says what is there now. */
-  #lookAfter(error: unknown): Promise<StoredRecord | null> {
-    if (error instanceof OncewardError && error.code === 'ONCE_TOO_LARGE') throw error;
-    const { store } = this.#parts;
-    return callStore(this.#parts, 'read', this.#policy, () => store.read(this.id));
+  #readAfter(error: unknown): Promise<Current | null> {
+    const isLostReply = error instanceof OncewardError && error.code !== 'ONCE_TOO_LARGE';
+    if (!isLostReply) throw error;
+    return readRecord(this.#parts, this.#policy, this.id);
   }
 
   /**
    * The swap did not win. That is no loss while what is there is this attempt's own: a write of ours whose reply
-   * was lost, or the doubt that someone recorded because we were late. Nothing there is no loss for a release:
-   * it may be the one we made.
+   * was lost, or the doubt that someone recorded because we were late.
    */
-  #mayGoOn(found: StoredRecord | null, next: NextRecord | null): boolean {
-    if (found === null) return next === null;
-    const record = understand(this.#parts, this.id, found)?.record;
+  #isOwnClaim({ record }: Current): boolean {
     return (
       record?.owner === this.owner && (record.state === 'pending' || record.state === 'in_doubt')
     );
   }
 
   /** Settled by this attempt itself, in a write whose reply was lost: there is only one answer it could be. */
-  #isOwnAnswer(found: StoredRecord | null): boolean {
-    const record = understand(this.#parts, this.id, found)?.record;
+  #isOwnAnswer(found: Current | null): boolean {
+    const record = found?.record;
     if (record?.state !== 'committed' && record?.state !== 'rejected') return false;
     return record.owner === this.owner && record.resolution === null;
   }
@@ -290,12 +328,6 @@ class Heartbeat implements Due {
     this.isOver = true;
     this.#claim = null;
   }
-}
-
-/** What a write makes of the record, in the words of the audit trail. */
-function stateAfter(next: OperationRecord | null): RecordState | 'released' {
-  if (next === null) return 'released';
-  return next.state === 'pending' && isReleased(next) ? 'released' : next.state;
 }
 
 function fenceLost(): OncewardError {

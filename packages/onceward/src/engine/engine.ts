@@ -1,3 +1,4 @@
+import type { Current } from './decide.ts';
 import { EngineClock } from './engine-clock.ts';
 import { OncewardError } from './errors.ts';
 import type { Audit, EngineEvent, Observe } from './events.ts';
@@ -8,7 +9,7 @@ import { LateWork } from './late-work.ts';
 import { NearTier, type NearTierOptions } from './near-tier.ts';
 import { type OnceEffect, type OnceOptions, resultOf, toOutcome, toValue } from './once.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
-import { callStore, type EngineParts, understand } from './parts.ts';
+import type { EngineParts } from './parts.ts';
 import { type DoneWork, type Placed, placeWork, type Work } from './placement.ts';
 import type { Platform } from './platform.ts';
 import {
@@ -27,7 +28,7 @@ import {
   type RecordState,
   type Revision,
 } from './record.ts';
-import type { RecordStore, StoreCount, StoredRecord, TransactionalStore } from './record-store.ts';
+import type { RecordStore, StoreCount, TransactionalStore } from './record-store.ts';
 import {
   type FencedChange,
   type FencedResult,
@@ -43,6 +44,7 @@ import {
   resolveDoubt,
   type Verdict,
 } from './resolve.ts';
+import { callStore, readRecord, understand } from './store-calls.ts';
 import { bounded, Sweeper, type SweepOptions, type SweepResult, sweep } from './sweep.ts';
 import { TimerLines } from './timer-lines.ts';
 import { executeInTransaction, type Transact, type TransactionEffect } from './transaction.ts';
@@ -180,16 +182,14 @@ export class Engine {
 
   async read(id: OperationId): Promise<RecordView | null> {
     checkId(id);
-    const { store } = this.#parts;
-    const stored = await callStore(this.#parts, 'read', BOUND, () => store.read(id));
-    if (stored === null) return null;
-    return this.#view(id, stored);
+    const found = await readRecord(this.#parts, BOUND, id);
+    return found === null ? null : view(id, found);
   }
 
   async *list(query: ListQuery): AsyncIterable<RecordView> {
     const { store } = this.#parts;
     for await (const found of bounded(this.#parts, 'read', store.scan(query))) {
-      yield this.#view(found.id, found);
+      yield view(found.id, understand(this.#parts, found.id, found)!);
     }
   }
 
@@ -253,11 +253,10 @@ export class Engine {
       `the ${store.traits.name} store cannot share a transaction; use sqlite or postgres`,
     );
   }
+}
 
-  #view(id: OperationId, stored: StoredRecord): RecordView {
-    const record = understand(this.#parts, id, stored)?.record ?? null;
-    return { id, revision: stored.revision, state: record?.state ?? 'in_doubt', record };
-  }
+function view(id: OperationId, { revision, record }: Current): RecordView {
+  return { id, revision, state: record?.state ?? 'in_doubt', record };
 }
 
 const KNOWN = {

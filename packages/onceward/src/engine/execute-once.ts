@@ -1,24 +1,23 @@
-import { refuse, replay } from './answer.ts';
-import { budgetLeft, RETRY_SOON, refuseInProgress, storeFailed, tellWaited } from './approach.ts';
+import { emitWaited, RETRY_SOON, refuse, refuseInProgress, replay } from './answer.ts';
+import { ExecuteDriver } from './driver.ts';
 import { OncewardError } from './errors.ts';
 import { checkOperation } from './input.ts';
-import { NearAnswer, type NearTier, type Run, type RunEnd } from './near-tier.ts';
+import { NearAnswer, type NearTier } from './near-tier.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
 import type { EngineParts } from './parts.ts';
-import { StraightRun } from './straight-run.ts';
 import type { DurationMs } from './units.ts';
+import { executeWithoutStore } from './unprotected.ts';
 import { waitForDecision, waitForRun } from './wait.ts';
 
 /**
- * Runs the effect of an operation once, whoever asks and how often.
+ * Runs the effect of an operation once, however often it is asked for.
  *
  *   near tier      a settled answer is given again; a run of this process is waited for
- *   claim          one swap against nothing: the winner runs, a loser sees what is there
- *   decide         replay, wait, take over, put in doubt, or refuse: `approach.ts`
- *   run            heartbeat, effect, settle: `attempt.ts`
+ *   claim          one swap against nothing: the winner runs, a loser decides on what is there
+ *   run            effect, with heartbeat and steps
+ *   settle         one swap; only then is the caller answered
  *
- * `straight-run.ts` leads from one to the next. After every wait the claim is a belief; the next swap finds out
- * whether it is still true.
+ * The first is here, the others are in `driver.ts`.
  */
 export function executeOnce(
   parts: EngineParts,
@@ -36,31 +35,28 @@ export function executeOnce(
   } catch (error) {
     return Promise.reject(error);
   }
-  return parts.clock.isUnknown
-    ? arriveFirst(parts, operation, effect)
-    : arrive(parts, operation, effect);
-}
-
-/** This process has just begun. Without the store's clock it could take what is kept for expired. */
-async function arriveFirst(
-  parts: EngineParts,
-  operation: Operation,
-  effect: Effect,
-): Promise<Execution> {
-  try {
-    await parts.clock.ready();
-  } catch (error) {
-    return (await storeFailed(parts, operation, effect, error)).execution;
+  // Without the store's clock, a process that has just begun could take what is kept for expired.
+  if (parts.clock.isUnknown) {
+    return parts.clock.ready().then(
+      () => arrive(parts, operation, effect),
+      (error) => executeWithoutStore(parts, operation, effect, error),
+    );
   }
   return arrive(parts, operation, effect);
 }
 
 function arrive(parts: EngineParts, operation: Operation, effect: Effect): Promise<Execution> {
   const arrivedAt = parts.world.elapsed();
-  const near = parts.near.find(operation.id, operation.fingerprint, parts.clock.retentionNow());
+  const near = findNear(parts, operation);
   return near === undefined
     ? lead(parts, operation, effect, arrivedAt)
     : join(parts, operation, effect, arrivedAt, near);
+}
+
+type Near = ReturnType<NearTier['find']>;
+
+function findNear(parts: EngineParts, { id, fingerprint }: Operation): Near {
+  return parts.near.find(id, fingerprint, parts.clock.retentionNow());
 }
 
 /** Something is known of the operation here. */
@@ -69,44 +65,30 @@ async function join(
   operation: Operation,
   effect: Effect,
   arrivedAt: DurationMs,
-  first: ReturnType<NearTier['find']>,
+  first: Near,
 ): Promise<Execution> {
-  let near = first;
-  while (near !== undefined) {
-    if (near === 'mismatch') return refuse(parts, operation.id, 'mismatch');
-    if (near instanceof NearAnswer) return replay(parts, operation.id, near, true);
-    if (near.fingerprint !== operation.fingerprint) {
-      if (near.claimed) return refuse(parts, operation.id, 'mismatch');
+  const { id, fingerprint, policy } = operation;
+  for (let near = first; near !== undefined; near = findNear(parts, operation)) {
+    if (near === 'mismatch') return refuse(parts, id, 'mismatch');
+    if (near instanceof NearAnswer) return replay(parts, id, near, true);
+    if (near.fingerprint !== fingerprint) {
+      if (near.claimed) return refuse(parts, id, 'mismatch');
       break;
     }
-    const end = await waitBehind(parts, operation, near, budgetLeft(parts, operation, arrivedAt));
-    if (end === 'timed_out' || end === 'aborted') {
-      return refuseInProgress(parts, operation, arrivedAt);
-    }
-    tellWaited(parts, operation, arrivedAt);
+    const leftMs = policy.waitMs - (parts.world.elapsed() - arrivedAt);
+    // A run that has not claimed may only be reading an answer: that is waited for even where a running effect is not.
+    const end = await (leftMs > 0
+      ? waitForRun(parts, operation, near, leftMs)
+      : waitForDecision(parts, operation, near, policy.storeTimeoutMs));
+    if (end === 'timed_out' || end === 'aborted') return refuseInProgress(parts, id, arrivedAt);
+    emitWaited(parts, id, arrivedAt);
     if (end instanceof NearAnswer) return answerOfRun(parts, operation, end);
-    if (end !== null && operation.policy.onStoreDown === 'refuse') return end;
-    near = parts.near.find(operation.id, operation.fingerprint, parts.clock.retentionNow());
+    if (end !== null && policy.onStoreDown === 'refuse') return end;
   }
   return lead(parts, operation, effect, arrivedAt);
 }
 
-/**
- * Who may not wait for a running effect still waits until it is known that there is one: a run that has not claimed may
- * only be looking up an answer.
- */
-function waitBehind(
-  parts: EngineParts,
-  operation: Operation,
-  run: Run,
-  left: DurationMs,
-): Promise<RunEnd | 'timed_out' | 'aborted'> {
-  return left > 0
-    ? waitForRun(parts, operation, run, left)
-    : waitForDecision(parts, operation, run, operation.policy.storeTimeoutMs);
-}
-
-/** This arrival speaks for its process: whatever it learns, the arrivals behind it learn too. */
+/** This arrival speaks for its process. */
 function lead(
   parts: EngineParts,
   operation: Operation,
@@ -117,7 +99,9 @@ function lead(
   if (run === null) {
     return Promise.resolve(refuse(parts, operation.id, 'over_quota', RETRY_SOON));
   }
-  return StraightRun.start(parts, operation, effect, run, arrivedAt);
+  return new Promise((resolve, reject) => {
+    new ExecuteDriver(parts, operation, effect, run, arrivedAt, resolve, reject).begin();
+  });
 }
 
 /** The run was for this request; what it found in the store may be for another. */

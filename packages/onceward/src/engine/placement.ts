@@ -2,13 +2,15 @@ import { plainOutcome } from './answer.ts';
 import { isOpen } from './decide.ts';
 import { checkId } from './input.ts';
 import type { PlacedRecord } from './operation.ts';
-import { callStore, type EngineParts, prepare, soundly, understand } from './parts.ts';
-import { type EffectKind, onLapseOf, type Policy } from './policy.ts';
+import type { EngineParts } from './parts.ts';
+import type { EffectKind } from './policy.ts';
 import type { OperationId, OperationRecord, Outcome, Revision, Step } from './record.ts';
 import type { RecordStore } from './record-store.ts';
+import { type Bound, callStore, prepare, soundly, understand } from './store-calls.ts';
+import { doneRecord, placedRecord } from './transitions.ts';
 import type { DurationMs } from './units.ts';
 
-/** Something to be done later, by whoever claims it: a record that exists before its first attempt. */
+/** Something to be done later: a record that exists before its first attempt. */
 export interface Work {
   readonly id: OperationId;
   readonly fingerprint: string;
@@ -43,30 +45,30 @@ export async function placeWork(
   parts: EngineParts,
   store: RecordStore,
   work: Work | DoneWork,
-  policy: Pick<Policy, 'storeTimeoutMs'>,
+  bound: Bound,
 ): Promise<Placed> {
   await parts.clock.ready();
   return 'opens' in work && work.opens !== undefined
-    ? placeBoth(parts, store, work, work.opens, policy)
-    : placeOne(parts, store, work, policy);
+    ? placeBoth(parts, store, work, work.opens, bound)
+    : placeOne(parts, store, work, bound);
 }
 
 async function placeOne(
   parts: EngineParts,
   store: RecordStore,
   work: Work | DoneWork,
-  policy: Pick<Policy, 'storeTimeoutMs'>,
+  bound: Bound,
 ): Promise<Placed> {
   const next = prepare(work.id, 'steps' in work ? waiting(parts, work) : done(parts, work));
-  const result = await callStore(parts, 'claim', policy, () =>
+  const result = await callStore(parts, 'claim', bound, () =>
     soundly(store.swap(work.id, null, next)),
   );
   if (result.won) return placed(result.revision, work);
-  // What cannot be read is told, and stays as it is.
+  // What cannot be read stays as it is.
   const current = understand(parts, work.id, result.current);
   const record = current?.record ?? null;
   if (current === null || record === null || !isOpen(record)) return null;
-  const over = await callStore(parts, 'claim', policy, () =>
+  const over = await callStore(parts, 'claim', bound, () =>
     soundly(store.swap(work.id, current.revision, next)),
   );
   return over.won ? placed(over.revision, work) : null;
@@ -82,7 +84,7 @@ async function placeBoth(
   store: RecordStore,
   answer: DoneWork,
   work: Work,
-  policy: Pick<Policy, 'storeTimeoutMs'>,
+  bound: Bound,
 ): Promise<Placed> {
   checkId(work.id);
   const { id } = answer;
@@ -91,7 +93,7 @@ async function placeBoth(
     { id: work.id, next: prepare(work.id, waiting(parts, work)) },
   ];
   parts.world.crashPoint?.('before-claim');
-  const revisions = await callStore(parts, 'claim', policy, () => {
+  const revisions = await callStore(parts, 'claim', bound, () => {
     if (store.insertAll === undefined) throw new Error('the store writes one record at a time');
     return store.insertAll(records);
   });
@@ -104,34 +106,10 @@ async function placeBoth(
 }
 
 function waiting(parts: EngineParts, work: Work): OperationRecord {
-  const now = parts.clock.now();
-  return {
-    state: 'pending',
-    fingerprint: work.fingerprint,
-    owner: parts.nextOwner(),
-    attempt: 0,
-    createdAt: now,
-    steps: work.steps,
-    fence: 0,
-    leaseUntil: 0,
-    onLapse: onLapseOf(work.effect),
-    keepUntil: now + work.keepMs,
-  };
+  return placedRecord(work, parts.nextOwner(), parts.clock.now());
 }
 
 function done(parts: EngineParts, work: DoneWork): OperationRecord {
-  const now = parts.clock.settlingNow();
-  return {
-    state: 'committed',
-    fingerprint: work.fingerprint,
-    owner: parts.nextOwner(),
-    attempt: 0,
-    createdAt: now,
-    steps: [],
-    fence: 0,
-    outcome: plainOutcome(work.outcome),
-    settledAt: now,
-    keepUntil: now + work.keepMs,
-    resolution: null,
-  };
+  const outcome = plainOutcome(work.outcome);
+  return doneRecord(work, outcome, parts.nextOwner(), parts.clock.settlingNow());
 }

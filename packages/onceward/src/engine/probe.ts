@@ -1,9 +1,9 @@
 import { answerOf, packOutcome } from './answer.ts';
 import type { Current, Decision } from './decide.ts';
 import type { Operation, Probe, ProbeAnswer } from './operation.ts';
-import { type EngineParts, prepare, swapRecord, understand } from './parts.ts';
+import type { EngineParts } from './parts.ts';
 import type { InDoubtRecord, SettledRecord } from './record.ts';
-import type { NextRecord } from './record-store.ts';
+import { swapRecord } from './store-calls.ts';
 import { keepLapsedMsOf, keepMsOf, openRecord, settleRecord } from './transitions.ts';
 
 type InDoubt = Extract<Decision, { reason: 'in_doubt' }>;
@@ -33,20 +33,13 @@ export async function askProbe(
     from: 'in_doubt',
     to: record === null || record.state === 'pending' ? 'void' : record.state,
   });
-  const next: NextRecord | null = record === null ? null : prepare(operation.id, record);
-  const result = await swapRecord(
-    parts,
-    'settle',
-    operation.policy,
-    operation.id,
-    doubt.revision,
-    next,
-  );
-  if (!result.won) return understand(parts, operation.id, result.current);
-  parts.observe({ type: 'doubt_resolved', id: operation.id, by: 'probe' });
+  const { id, policy } = operation;
+  const result = await swapRecord(parts, 'settle', policy, id, doubt.revision, record);
+  if (!result.won) return result.current;
+  parts.observe({ type: 'doubt_resolved', id, by: 'probe' });
   if (record === null) return null;
   const answer = record.state === 'pending' ? null : await answerOf(parts, record);
-  if (answer !== null) parts.near.remember(operation.id, answer);
+  if (answer !== null) parts.near.remember(id, answer);
   return { revision: result.revision, record, orphaned: false };
 }
 
@@ -63,7 +56,7 @@ async function ask(
     downstreamKey: parts.downstreamKey(operation.id),
   };
   const { signal } = operation;
-  // Whoever asked may leave before the probe has an answer.
+  // The caller may leave before the probe has an answer.
   return new Promise((resolve) => {
     const leave = () => resolve(UNKNOWN);
     if (signal?.aborted) return leave();

@@ -2,11 +2,12 @@ import { packOutcome } from './answer.ts';
 import { OncewardError } from './errors.ts';
 import type { AuditLine } from './events.ts';
 import { checkText, LIMITS } from './input.ts';
-import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
+import type { EngineParts } from './parts.ts';
 import { requireDuration } from './policy.ts';
 import { profiles } from './profiles.ts';
 import type { OperationId, OperationRecord, Outcome, Revision, SettledRecord } from './record.ts';
-import { fenceOf, openRecord, settleRecord } from './transitions.ts';
+import { readRecord, swapRecord } from './store-calls.ts';
+import { extendRecord, fenceOf, openRecord, settleRecord } from './transitions.ts';
 import { type DurationMs, SECOND } from './units.ts';
 
 /** Who changes a record from outside, and why. Both end up in the audit trail. */
@@ -37,7 +38,7 @@ export async function resolveDoubt(
   verdict: Verdict,
 ): Promise<ChangeResult> {
   requireDuration('keepMs', verdict.keepMs, 1);
-  const found = await look(parts, id);
+  const found = await readNow(parts, id);
   if (found === null) return { done: false, why: 'absent' };
   const { record, revision } = found;
   if (record !== null && record.state !== 'in_doubt') return { done: false, why: 'not_in_doubt' };
@@ -57,7 +58,7 @@ export async function purge(
   id: OperationId,
   actor: Actor,
 ): Promise<ChangeResult> {
-  const found = await look(parts, id);
+  const found = await readNow(parts, id);
   if (found === null) return { done: false, why: 'absent' };
   const from = found.record?.state ?? 'unreadable';
   const line = { action: 'purge', from, to: 'absent' } as const;
@@ -72,22 +73,20 @@ export async function extend(
   actor: Actor,
 ): Promise<ChangeResult> {
   requireDuration('keepMs', keepMs, 1);
-  const found = await look(parts, id);
+  const found = await readNow(parts, id);
   if (found === null) return { done: false, why: 'absent' };
   const { record } = found;
   if (record?.state !== 'committed' && record?.state !== 'rejected') {
     return { done: false, why: 'not_settled' };
   }
-  const keepUntil = Math.max(record.keepUntil, parts.clock.settlingNow() + keepMs);
-  const next: SettledRecord = { ...record, keepUntil };
+  const next = extendRecord(record, parts.clock.settlingNow() + keepMs);
   const line = { action: 'extend', from: record.state, to: record.state } as const;
   return change(parts, id, found.revision, next, actor, line);
 }
 
-async function look(parts: EngineParts, id: OperationId) {
+async function readNow(parts: EngineParts, id: OperationId) {
   await parts.clock.ready();
-  const stored = await callStore(parts, 'read', BOUND, () => parts.store.read(id));
-  return understand(parts, id, stored);
+  return readRecord(parts, BOUND, id);
 }
 
 async function change(
@@ -103,8 +102,7 @@ async function change(
   const { by, reason } = actor;
   const { scope, key } = id;
   await parts.audit({ at: parts.world.now(), scope, key, by, reason, ...line });
-  const prepared = next === null ? null : prepare(id, next);
-  const result = await swapRecord(parts, 'settle', BOUND, id, expected, prepared);
+  const result = await swapRecord(parts, 'settle', BOUND, id, expected, next);
   if (!result.won) return { done: false, why: 'changed' };
   parts.near.forget(id);
   return { done: true };

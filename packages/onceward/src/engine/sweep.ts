@@ -1,7 +1,8 @@
 import { hasLapsed, isForgettable, isReleased } from './decide.ts';
-import { callStore, type EngineParts, prepare, swapRecord, understand } from './parts.ts';
+import { recordDoubt } from './doubt.ts';
+import type { EngineParts } from './parts.ts';
 import type { ScannedRecord } from './record-store.ts';
-import { doubtRecord, fenceOf } from './transitions.ts';
+import { callStore, swapRecord, understand } from './store-calls.ts';
 import { type DurationMs, SECOND } from './units.ts';
 import type { Timer } from './world.ts';
 
@@ -22,7 +23,7 @@ export interface SweepResult {
 
 const BOUND = { storeTimeoutMs: 10 * SECOND };
 
-/** One bounded pass over what is due. One that fails half-way still tells what it has left behind. */
+/** One bounded pass over what is due. One that fails half-way still emits what it has left behind. */
 export async function sweep(parts: EngineParts, batch: number): Promise<SweepResult> {
   try {
     return await pass(parts, batch);
@@ -80,32 +81,29 @@ async function sweepFound(
 /** Retention goes by another clock than what was asked for. */
 async function forgetIfDue(parts: EngineParts, found: ScannedRecord): Promise<boolean> {
   if (found.dueAt === null || found.dueAt > parts.clock.retentionNow()) return false;
-  return swap(parts, found, null);
+  return forget(parts, found);
 }
 
 async function sweepClaim(
   parts: EngineParts,
   found: ScannedRecord,
 ): Promise<'forgotten' | 'doubted' | null> {
-  const { id, revision } = found;
-  const current = understand(parts, id, found);
+  const current = understand(parts, found.id, found);
   const record = current?.record;
   if (record?.state !== 'pending') return null;
   if (isForgettable(record, parts.clock.time())) {
-    return (await swap(parts, found, null)) ? 'forgotten' : null;
+    return (await forget(parts, found)) ? 'forgotten' : null;
   }
   const lapsed = hasLapsed(record, current?.orphaned === true, parts.clock.time().leases);
   if (!lapsed || isReleased(record) || record.onLapse === 'take_over') return null;
-  const fence = fenceOf(record, revision);
-  const next = prepare(id, doubtRecord(record, fence, 'lease_lapsed', parts.clock.now()));
-  if (!(await swap(parts, found, next))) return null;
-  parts.observe({ type: 'in_doubt', id, reason: 'lease_lapsed' });
-  return 'doubted';
+  const lost = { record, revision: found.revision };
+  const { won } = await recordDoubt(parts, 'sweep', BOUND, found.id, lost, 'lease_lapsed');
+  return won ? 'doubted' : null;
 }
 
 /**
- * Claims of an earlier life of an embedded store: whoever held them is gone. Run once when the engine starts, so
- * that they are listed as in doubt at once and not when somebody asks.
+ * Claims of an earlier life of an embedded store: the process that held them is gone. Run once when the engine starts,
+ * so that they are listed as in doubt at once and not when somebody asks.
  */
 export async function sweepOrphans(parts: EngineParts): Promise<number> {
   if (parts.store.traits.firstRevisionOfLife === null) return 0;
@@ -126,7 +124,7 @@ async function forgetSettled(parts: EngineParts, batch: number): Promise<number>
   let forgotten = 0;
   const query = { states: ['committed', 'rejected'], dueBefore: now, limit: batch } as const;
   for await (const found of bounded(parts, 'sweep', store.scan(query))) {
-    if (await swap(parts, found, null)) forgotten += 1;
+    if (await forget(parts, found)) forgotten += 1;
   }
   return forgotten;
 }
@@ -145,7 +143,7 @@ async function countStale(parts: EngineParts): Promise<number> {
   return stale;
 }
 
-/** A store that falls silent in the midst of a scan must not silence the sweeper, or whoever lists, for good. */
+/** A store that falls silent in the midst of a scan must not silence the sweeper, or a list, for good. */
 export async function* bounded(
   parts: EngineParts,
   phase: 'read' | 'sweep',
@@ -164,13 +162,8 @@ export async function* bounded(
   }
 }
 
-async function swap(
-  parts: EngineParts,
-  found: ScannedRecord,
-  next: ReturnType<typeof prepare> | null,
-): Promise<boolean> {
-  const result = await swapRecord(parts, 'sweep', BOUND, found.id, found.revision, next);
-  return result.won;
+async function forget(parts: EngineParts, { id, revision }: ScannedRecord): Promise<boolean> {
+  return (await swapRecord(parts, 'sweep', BOUND, id, revision, null)).won;
 }
 
 /** Sweeps again and again, one pass at a time, until stopped. */

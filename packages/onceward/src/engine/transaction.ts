@@ -1,16 +1,18 @@
-import { answerOf, packOutcome, refuse, replay } from './answer.ts';
-import { decide } from './decide.ts';
+import { packOutcome, RETRY_SOON, refuse, replay } from './answer.ts';
+import type { Claim } from './claim.ts';
+import type { Current, Decision } from './decide.ts';
+import { recordDoubt } from './doubt.ts';
+import { Driver } from './driver.ts';
 import { OncewardError } from './errors.ts';
-import { mayBeForgotten } from './first-sent.ts';
 import { checkOutcome } from './input.ts';
+import type { Claiming } from './lost-claim.ts';
 import { NearAnswer } from './near-tier.ts';
 import type { Attempt, Execution, Operation, Settlement } from './operation.ts';
-import { callStore, type EngineParts, prepare, soundly, swapRecord, understand } from './parts.ts';
-import type { PendingRecord, Revision, SettledRecord } from './record.ts';
+import type { EngineParts } from './parts.ts';
+import type { Revision, SettledRecord } from './record.ts';
 import type { RecordStore, TransactionalStore } from './record-store.ts';
-import { Rounds } from './rounds.ts';
-import { claimRecord, doubtRecord, keepMsOf, settleRecord } from './transitions.ts';
-import { SECOND } from './units.ts';
+import { callStore, prepare, readRecord, soundly, understand } from './store-calls.ts';
+import { keepMsOf, settleRecord } from './transitions.ts';
 
 /** Runs `work` in one transaction of the caller's database: commits when it resolves, rolls back when it rejects. */
 export type Transact<Tx> = <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;
@@ -32,37 +34,35 @@ export async function executeInTransaction<Tx>(
   const known = parts.near.find(id, operation.fingerprint, parts.clock.retentionNow());
   if (known === 'mismatch') return refuse(parts, id, 'mismatch');
   if (known instanceof NearAnswer) return replay(parts, id, known, true);
-  const owner = parts.nextOwner();
   const stop = new AbortController();
-  let hasBegun = false;
+  /** Set when the effect begins. */
+  let owner: string | null = null;
   let done: Done | null = null;
   try {
     await parts.clock.ready();
     await transact(async (tx) => {
-      const { signal } = stop;
-      done = await runWithin(parts, store.within(tx), operation, owner, signal, (attempt) => {
-        hasBegun = true;
-        parts.observe({ type: 'claimed', id, attempt: attempt.number });
-        return effect(attempt, tx);
-      });
+      const within = store.within(tx);
+      const claim = await claimWithin(parts, within, operation);
+      owner = claim.owner;
+      parts.observe({ type: 'claimed', id, attempt: claim.attempt });
+      const run = (attempt: Attempt) => effect(attempt, tx);
+      done = await runWithin(parts, within, operation, claim, stop.signal, run);
     });
   } catch (error) {
     stop.abort(error);
     if (isRolledBack(error)) {
-      if (hasBegun) parts.observe({ type: 'released', id });
+      if (owner !== null) parts.observe({ type: 'released', id });
       return refuse(parts, id, 'rolled_back', { cause: error });
     }
     if (done !== null) return learnOutcome(parts, operation, done, error);
-    if (hasBegun) return concludeRollback(parts, operation, owner, error);
+    if (owner !== null) return concludeRollback(parts, operation, owner, error);
     if (error instanceof RolledBack) return error.execution;
     if (!isStoreFault(error)) throw error;
     parts.observe({ type: 'store_error', phase: 'claim', error });
-    return refuse(parts, id, 'store_unavailable', { retryAfterMs: RETRY_AFTER_MS, cause: error });
+    return refuse(parts, id, 'store_unavailable', { ...RETRY_SOON, cause: error });
   }
   return conclude(parts, operation, done as unknown as Done);
 }
-
-const RETRY_AFTER_MS = 1 * SECOND;
 
 /** The database has said that nothing of the transaction remains. */
 function isRolledBack(error: unknown): boolean {
@@ -71,7 +71,7 @@ function isRolledBack(error: unknown): boolean {
 
 /**
  * Whether what kept the effect from beginning is the database's: no connection, no BEGIN, no answer to the claim. A
- * `transact` of the caller's own raises what its driver does; a mistake in it is told as it is.
+ * `transact` of the caller's own raises what its driver does; a mistake in it is thrown as it is.
  */
 function isStoreFault(error: unknown): boolean {
   if (error instanceof OncewardError) {
@@ -91,15 +91,11 @@ async function concludeRollback(
   error: unknown,
 ): Promise<Execution> {
   const { id, policy } = operation;
-  const stored = await callStore(parts, 'read', policy, () => parts.store.read(id)).catch(
-    () => null,
-  );
-  const current = understand(parts, id, stored);
-  if (current?.record?.state === 'pending' && current.record.owner === owner) {
-    const { record, revision } = current;
-    const doubt = doubtRecord(record, revision, 'outcome_unknown', parts.clock.now());
-    await swapRecord(parts, 'settle', policy, id, revision, prepare(id, doubt)).catch(() => null);
-    parts.observe({ type: 'in_doubt', id, reason: 'outcome_unknown' });
+  const current = await readRecord(parts, policy, id).catch(() => null);
+  const record = current?.record;
+  if (record?.state === 'pending' && record.owner === owner) {
+    const found = { record, revision: current!.revision };
+    await recordDoubt(parts, 'doubt', policy, id, found, 'outcome_unknown').catch(() => null);
     return refuse(parts, id, 'in_doubt', { cause: endedEarly(error) });
   }
   parts.observe({ type: 'released', id });
@@ -111,7 +107,7 @@ function endedEarly(cause: unknown): OncewardError {
   return new OncewardError(
     'ONCE_IN_DOUBT',
     'the transaction was ended while the effect ran, so part of the effect is committed without its record; use ' +
-      'savepoints within the transaction, and leave its end to whoever began it',
+      'savepoints within the transaction, and leave its end to the code that began it',
     { cause },
   );
 }
@@ -131,105 +127,108 @@ class RolledBack extends Error {
   }
 }
 
+/** Claims in the caller's transaction. Leaves it where there is another result. */
+async function claimWithin(
+  parts: EngineParts,
+  store: RecordStore,
+  { signal, probe: _probe, ...operation }: Operation,
+): Promise<Claim> {
+  const left = () => new RolledBack(refuse(parts, operation.id, 'deadline'));
+  if (signal?.aborted) throw left();
+  const claim = await new Promise<Claim>((resolve, reject) => {
+    // A claim may wait long, for another transaction or for a connection that leads nowhere.
+    const leave = () => reject(left());
+    signal?.addEventListener('abort', leave, { once: true });
+    const driver = new Promise<Claim>((held, fail) => {
+      new TransactionDriver(parts, store, operation, held, fail).begin();
+    });
+    driver.then(resolve, reject).finally(() => signal?.removeEventListener('abort', leave));
+  });
+  if (signal?.aborted) throw left();
+  return claim;
+}
+
+/** Reads and claims in the store of a transaction, and gives the claim to the code that runs in it. */
+class TransactionDriver extends Driver {
+  readonly #store: RecordStore;
+  readonly #resolve: (claim: Claim) => void;
+  protected readonly fail: (error: unknown) => void;
+
+  constructor(
+    parts: EngineParts,
+    store: RecordStore,
+    operation: Operation,
+    resolve: (claim: Claim) => void,
+    reject: (error: unknown) => void,
+  ) {
+    super(parts, operation, parts.world.elapsed());
+    this.#store = store;
+    this.#resolve = resolve;
+    this.fail = reject;
+  }
+
+  protected override async read(): Promise<Current | null> {
+    const { id } = this.operation;
+    return understand(this.parts, id, await this.#store.read(id));
+  }
+
+  /** No bound of ours: the wait for another's transaction belongs to the database and to the caller's. */
+  protected override swap({ expected, next }: Claiming): void {
+    soundly(this.#store.swap(this.operation.id, expected, next)).then(
+      (result) => this.succeeded(result),
+      this.fail,
+    );
+  }
+
+  /** A transaction would hold its locks while it waits, and a doubt would be rolled back with it. */
+  protected override decide(current: Current | null): Decision {
+    const decision = super.decide(current);
+    if (decision.kind === 'wait') return { kind: 'refuse', reason: 'in_progress' };
+    if (decision.kind !== 'doubt') return decision;
+    return { kind: 'refuse', reason: 'in_doubt', revision: decision.revision, record: null };
+  }
+
+  protected override held(claim: Claim): void {
+    this.#resolve(claim);
+  }
+
+  protected override end(execution: Execution, answer: NearAnswer | null = null): void {
+    if (answer !== null) this.parts.near.remember(this.operation.id, answer);
+    this.fail(new RolledBack(execution));
+  }
+}
+
 async function runWithin(
   parts: EngineParts,
   store: RecordStore,
-  operation: Operation,
-  owner: string,
+  { id, policy }: Operation,
+  { attempt, fence, record }: Claim,
   signal: AbortSignal,
   effect: (attempt: Attempt) => Promise<Settlement>,
 ): Promise<Done> {
-  const { id, policy } = operation;
-  if (operation.signal?.aborted) throw new RolledBack(refuse(parts, id, 'deadline'));
-  const claiming = claimWithin(parts, store, operation, owner);
-  const { record, revision } = await unlessAborted(parts, operation, claiming);
-  if (operation.signal?.aborted) throw new RolledBack(refuse(parts, id, 'deadline'));
   const settlement = await effect({
     id,
-    number: record.attempt,
-    fence: revision,
+    number: attempt,
+    fence,
     signal,
     downstreamKey: parts.downstreamKey(id),
     step: (_name, work) => work(),
   });
   if (!('outcome' in settlement)) {
-    const { attempt } = record;
-    const released: Execution = {
-      kind: 'executed',
-      settlement,
-      attempt,
-      fence: revision,
-      recorded: true,
-      keptUntil: null,
-    };
-    throw new RolledBack(released);
+    const unkept = { recorded: true, keptUntil: null } as const;
+    throw new RolledBack({ kind: 'executed', settlement, attempt, fence, ...unkept });
   }
   checkOutcome(settlement.outcome, policy.maxOutcomeBytes);
   const kept = await packOutcome(parts, settlement.outcome, policy.packAboveBytes);
   const keepMs = keepMsOf(policy, settlement.as);
   const now = parts.clock.settlingNow();
-  const settled = settleRecord(record, revision, settlement.as, kept, keepMs, now);
+  const settled = settleRecord(record, fence, settlement.as, kept, keepMs, now);
   parts.world.crashPoint?.('before-settle');
   const result = await callStore(parts, 'settle', policy, () =>
-    soundly(store.swap(id, revision, prepare(id, settled))),
+    soundly(store.swap(id, fence, prepare(id, settled))),
   );
-  if (!result.won)
-    throw new RolledBack(refuse(parts, id, 'fence_lost', { retryAfterMs: RETRY_AFTER_MS }));
-  return { record: settled, settlement, fence: revision };
-}
-
-interface Claimed {
-  readonly record: PendingRecord;
-  readonly revision: Revision;
-}
-
-/** A claim may wait long, for another transaction or for a connection that leads nowhere. */
-function unlessAborted(
-  parts: EngineParts,
-  { id, signal }: Operation,
-  claiming: Promise<Claimed>,
-): Promise<Claimed> {
-  if (signal === undefined) return claiming;
-  return new Promise((resolve, reject) => {
-    const leave = () => reject(new RolledBack(refuse(parts, id, 'deadline')));
-    signal.addEventListener('abort', leave, { once: true });
-    claiming.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave));
-  });
-}
-
-async function claimWithin(
-  parts: EngineParts,
-  store: RecordStore,
-  operation: Operation,
-  owner: string,
-): Promise<Claimed> {
-  const { id, policy } = operation;
-  const rounds = new Rounds(parts.world);
-  const time = parts.clock.time();
-  const isTooOld = mayBeForgotten(operation.firstSentAt, policy, time);
-  const first = isTooOld ? understand(parts, id, await store.read(id)) : null;
-  let decision = decide(first, operation, policy, time);
-  for (; decision.kind === 'claim'; await rounds.next()) {
-    const now = parts.clock.now();
-    const record = claimRecord(operation, owner, decision.attempt, [], now);
-    const { expected } = decision;
-    parts.world.crashPoint?.('before-claim');
-    // No bound of ours: the wait for another's transaction belongs to the database and to the caller's.
-    const result = await soundly(store.swap(id, expected, prepare(id, record)));
-    if (result.won) return { record, revision: result.revision };
-    const current = understand(parts, id, result.current);
-    decision = decide(current, operation, policy, parts.clock.time());
-  }
-  if (decision.kind === 'replay') {
-    const answer = await answerOf(parts, decision.record);
-    if (answer === null) throw new RolledBack(refuse(parts, id, 'in_doubt'));
-    parts.near.remember(id, answer);
-    throw new RolledBack(replay(parts, id, answer, false));
-  }
-  if (decision.kind === 'refuse') throw new RolledBack(refuse(parts, id, decision.reason));
-  if (decision.kind === 'doubt') throw new RolledBack(refuse(parts, id, 'in_doubt'));
-  const details = { retryAfterMs: RETRY_AFTER_MS };
-  throw new RolledBack(refuse(parts, id, 'in_progress', details));
+  if (!result.won) throw new RolledBack(refuse(parts, id, 'fence_lost', RETRY_SOON));
+  return { record: settled, settlement, fence };
 }
 
 /** The commit's reply was lost. The record, written in the same commit, tells whether it happened. */
@@ -240,16 +239,12 @@ async function learnOutcome(
   error: unknown,
 ): Promise<Execution> {
   try {
-    const stored = await callStore(parts, 'read', operation.policy, () =>
-      parts.store.read(operation.id),
-    );
-    const record = understand(parts, operation.id, stored)?.record;
-    if (record?.owner === done.record.owner) return conclude(parts, operation, done);
+    const found = await readRecord(parts, operation.policy, operation.id);
+    if (found?.record?.owner === done.record.owner) return conclude(parts, operation, done);
   } catch (cause) {
     if (!(cause instanceof OncewardError)) throw cause;
   }
-  const details = { retryAfterMs: RETRY_AFTER_MS, cause: error };
-  return refuse(parts, operation.id, 'outcome_unknown', details);
+  return refuse(parts, operation.id, 'outcome_unknown', { ...RETRY_SOON, cause: error });
 }
 
 function conclude(parts: EngineParts, operation: Operation, done: Done): Execution {

@@ -3,6 +3,7 @@ import type {
   DoubtReason,
   InDoubtRecord,
   KeptOutcome,
+  OnLapse,
   OperationRecord,
   PendingRecord,
   Resolution,
@@ -13,7 +14,10 @@ import type {
 } from './record.ts';
 import type { EpochMs } from './units.ts';
 
-/** The arrows of a record's life, as functions from one record to the next. Nothing else makes records. */
+/**
+ * The arrows of a record's life, as functions from one record to the next. Nothing else makes records; the codec reads
+ * them back.
+ */
 
 export interface ClaimRequest {
   readonly fingerprint: string;
@@ -45,6 +49,32 @@ export function claimRecord(
   };
 }
 
+/** absent → pending without a lease: work that nobody has attempted yet */
+export function placedRecord(
+  work: {
+    readonly fingerprint: string;
+    readonly effect: EffectKind;
+    readonly steps: readonly Step[];
+    readonly keepMs: number;
+  },
+  owner: string,
+  now: EpochMs,
+): PendingRecord {
+  const { fingerprint, steps } = work;
+  return unclaimed(fingerprint, owner, now, steps, onLapseOf(work.effect), now + work.keepMs);
+}
+
+/** absent → committed: it was done elsewhere */
+export function doneRecord(
+  work: { readonly fingerprint: string; readonly keepMs: number },
+  outcome: KeptOutcome,
+  owner: string,
+  now: EpochMs,
+): SettledRecord {
+  const before = { fingerprint: work.fingerprint, owner, attempt: 0, createdAt: now };
+  return settleRecord(before, 0, 'committed', outcome, work.keepMs, now);
+}
+
 /** pending → pending, alive for another lease */
 export function renewRecord(
   record: PendingRecord,
@@ -56,6 +86,23 @@ export function renewRecord(
   const leaseUntil = now + policy.leaseMs;
   const keepUntil = leaseUntil + keepLapsedMsOf(policy);
   return { ...record, fence, steps, leaseUntil, keepUntil };
+}
+
+/** pending → pending, with the steps that the store has of it */
+export function withSteps(record: PendingRecord, steps: readonly Step[]): PendingRecord {
+  return { ...record, steps };
+}
+
+/** in doubt → pending, without a lease yet: the reserved attempt is heard of again */
+export function reviveRecord(
+  record: PendingRecord | InDoubtRecord,
+  policy: Policy,
+  now: EpochMs,
+): PendingRecord {
+  if (record.state === 'pending') return record;
+  const { reason: _reason, since: _since, ...kept } = record;
+  const keepUntil = now + policy.keepCommittedMs;
+  return { ...kept, state: 'pending', leaseUntil: 1, onLapse: 'in_doubt', keepUntil };
 }
 
 /**
@@ -84,23 +131,34 @@ export function openRecord(
   keepUntil: EpochMs,
 ): PendingRecord | null {
   if (record === null || record.steps.length > 0) return null;
+  return unclaimed('', owner, record.createdAt, [], 'in_doubt', keepUntil);
+}
+
+function unclaimed(
+  fingerprint: string,
+  owner: string,
+  createdAt: EpochMs,
+  steps: readonly Step[],
+  onLapse: OnLapse,
+  keepUntil: EpochMs,
+): PendingRecord {
   return {
     state: 'pending',
-    fingerprint: '',
+    fingerprint,
     owner,
     attempt: 0,
-    createdAt: record.createdAt,
-    steps: [],
+    createdAt,
+    steps,
     fence: 0,
     leaseUntil: 0,
-    onLapse: 'in_doubt',
+    onLapse,
     keepUntil,
   };
 }
 
 /** (pending | in doubt) → committed | rejected */
 export function settleRecord(
-  record: OperationRecord,
+  record: Pick<OperationRecord, 'fingerprint' | 'owner' | 'attempt' | 'createdAt'>,
   fence: Revision,
   state: SettledState,
   outcome: KeptOutcome,
@@ -122,6 +180,20 @@ export function settleRecord(
     keepUntil: now + keepMs,
     resolution,
   };
+}
+
+/**
+ * settled → settled, kept from then on: retention starts when the record is written, not when that was first tried. An
+ * answer that expired while the store was away would let the effect run again.
+ */
+export function settledLater(record: SettledRecord, settledAt: EpochMs): SettledRecord {
+  const keepMs = record.keepUntil - record.settledAt;
+  return { ...record, settledAt, keepUntil: settledAt + keepMs };
+}
+
+/** settled → settled, kept for longer. Never shorter than it was promised. */
+export function extendRecord(record: SettledRecord, until: EpochMs): SettledRecord {
+  return { ...record, keepUntil: Math.max(record.keepUntil, until) };
 }
 
 /** pending → in doubt: a question that only the attempt, a probe or an operator may answer */

@@ -1,9 +1,9 @@
 import { plainOutcome } from './answer.ts';
-import { type EngineParts, prepare, swapRecord } from './parts.ts';
-import { profiles } from './profiles.ts';
-import type { OperationId } from './record.ts';
-import { claimRecord, settleRecord } from './transitions.ts';
-import { type DurationMs, KIB, MINUTE } from './units.ts';
+import type { EngineParts } from './parts.ts';
+import type { OperationId, SettledRecord } from './record.ts';
+import { type Bound, swapRecord } from './store-calls.ts';
+import { doneRecord } from './transitions.ts';
+import { KIB, MINUTE } from './units.ts';
 
 /** Larger than most records: a store with room for this one has room for the next. */
 const PROBE_BYTES = 16 * KIB;
@@ -23,11 +23,7 @@ export class WriteCheck {
   }
 
   /** Fails as the store does. */
-  async assertWritable(
-    parts: EngineParts,
-    id: OperationId,
-    bound: { readonly storeTimeoutMs: DurationMs },
-  ): Promise<void> {
+  async assertWritable(parts: EngineParts, id: OperationId, bound: Bound): Promise<void> {
     if (!this.#isSuspect && this.#trial === null) return;
     this.#trial ??= this.#try(parts, id, bound).finally(() => {
       this.#trial = null;
@@ -35,29 +31,20 @@ export class WriteCheck {
     await this.#trial;
   }
 
-  async #try(
-    parts: EngineParts,
-    id: OperationId,
-    bound: { readonly storeTimeoutMs: DurationMs },
-  ): Promise<void> {
+  async #try(parts: EngineParts, id: OperationId, bound: Bound): Promise<void> {
     // Set again by whatever fails meanwhile, this trial included.
     this.#isSuspect = false;
-    const written = await swapRecord(parts, 'settle', bound, id, null, trialRecord(parts, id));
+    const written = await swapRecord(parts, 'settle', bound, id, null, trialRecord(parts));
     const revision = written.won ? written.revision : written.current?.revision;
     if (revision !== undefined) await swapRecord(parts, 'release', bound, id, revision, null);
   }
 }
 
 /** If nobody is left to remove it, the sweeper does. */
-function trialRecord(parts: EngineParts, id: OperationId) {
-  const now = parts.clock.settlingNow();
-  const request = {
-    fingerprint: 'a trial',
-    effect: { kind: 'downstream' },
-    policy: profiles.http,
-  } as const;
+function trialRecord(parts: EngineParts): SettledRecord {
   const byteLength = Math.min(PROBE_BYTES, Math.floor(parts.store.traits.maxRecordBytes / 2));
-  const outcome = { contentType: 'application/octet-stream', bytes: new Uint8Array(byteLength) };
-  const claim = claimRecord(request, parts.nextOwner(), 1, [], now);
-  return prepare(id, settleRecord(claim, 0, 'committed', plainOutcome(outcome), MINUTE, now));
+  const bytes = new Uint8Array(byteLength);
+  const outcome = plainOutcome({ contentType: 'application/octet-stream', bytes });
+  const work = { fingerprint: 'a trial', keepMs: MINUTE };
+  return doneRecord(work, outcome, parts.nextOwner(), parts.clock.settlingNow());
 }
