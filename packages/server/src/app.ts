@@ -1,8 +1,8 @@
 import Fastify, { type FastifyBaseLogger, LogController } from 'fastify';
-import { adminRoutes } from './api/admin-routes.ts';
-import { auditRoutes } from './api/audit-routes.ts';
+import { adminRoutes } from './api/admin/admin-routes.ts';
+import { auditRoutes } from './api/admin/audit-routes.ts';
+import { eventStream } from './api/admin/event-stream.ts';
 import { describeApi, serveDocuments } from './api/documents.ts';
-import { eventStream } from './api/event-stream.ts';
 import { healthRoutes } from './api/health-routes.ts';
 import { hostCheck } from './api/host-check.ts';
 import { OpenConnections } from './api/open-connections.ts';

@@ -1,11 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  type FaultProxy,
-  startFaultProxy,
-} from '../../../packages/onceward/src/testing/fault-proxy.ts';
 import { freePort } from '../../../scripts/services/index.ts';
+import { type FaultProxy, startFaultProxy } from '../../onceward/src/testing/fault-proxy.ts';
 import { getJson, newKey, type ShownJob, submitJob, until } from './job-client.ts';
 import { startServer, temporaryFolder } from './running-program.ts';
 

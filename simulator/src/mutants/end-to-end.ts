@@ -161,7 +161,7 @@ export const END_TO_END: readonly Mutant[] = [
     'each attempt at a submission makes a job of its own',
     'J6',
     inLibrary(
-      'jobs/manager.ts',
+      'jobs/managers/manager.ts',
       'const jobId = await attempt.step<string>(ID_STEP, noId);',
       'const jobId = randomUUID();',
     ),

@@ -1,9 +1,9 @@
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import express, { type Response } from 'express';
-import type { DoorAnswer } from '../testing/door-app.ts';
-import { listenOn } from '../testing/door-listening.ts';
-import { doorSuite } from '../testing/door-suite.ts';
+import type { DoorAnswer } from '../testing/doors/door-app.ts';
+import { listenOn } from '../testing/doors/door-listening.ts';
+import { doorSuite } from '../testing/doors/door-suite.ts';
 import { idempotency, keepRawBody } from './express.ts';
 
 function reply(response: Response, answer: DoorAnswer): void {

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import Fastify, { type FastifyReply } from 'fastify';
-import type { DoorAnswer } from '../testing/door-app.ts';
-import { doorSuite } from '../testing/door-suite.ts';
+import type { DoorAnswer } from '../testing/doors/door-app.ts';
+import { doorSuite } from '../testing/doors/door-suite.ts';
 import { idempotency } from './fastify.ts';
 
 function reply(response: FastifyReply, answer: DoorAnswer): FastifyReply {

@@ -1,8 +1,8 @@
 import { createServer } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
-import { listenOn } from '../testing/door-listening.ts';
-import { doorSuite } from '../testing/door-suite.ts';
-import { toWebResponse } from '../testing/door-web.ts';
+import { listenOn } from '../testing/doors/door-listening.ts';
+import { doorSuite } from '../testing/doors/door-suite.ts';
+import { toWebResponse } from '../testing/doors/door-web.ts';
 import { idempotencyOf, withIdempotency } from './fetch.ts';
 
 doorSuite({

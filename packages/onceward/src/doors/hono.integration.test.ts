@@ -1,9 +1,9 @@
 import { createServer } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
 import { Hono } from 'hono';
-import { listenOn } from '../testing/door-listening.ts';
-import { doorSuite } from '../testing/door-suite.ts';
-import { toWebResponse } from '../testing/door-web.ts';
+import { listenOn } from '../testing/doors/door-listening.ts';
+import { doorSuite } from '../testing/doors/door-suite.ts';
+import { toWebResponse } from '../testing/doors/door-web.ts';
 import { type IdempotencyVariables, idempotency } from './hono.ts';
 
 doorSuite({

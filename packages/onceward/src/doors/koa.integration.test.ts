@@ -2,9 +2,9 @@ import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { text } from 'node:stream/consumers';
 import Koa, { type Context } from 'koa';
-import type { DoorAnswer } from '../testing/door-app.ts';
-import { listenOn } from '../testing/door-listening.ts';
-import { doorSuite } from '../testing/door-suite.ts';
+import type { DoorAnswer } from '../testing/doors/door-app.ts';
+import { listenOn } from '../testing/doors/door-listening.ts';
+import { doorSuite } from '../testing/doors/door-suite.ts';
 import { idempotency } from './koa.ts';
 
 function reply(ctx: Context, answer: DoorAnswer): void {

@@ -16,8 +16,8 @@ import {
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
-import type { DoorAnswer, DoorApp, DoorRoute } from '../testing/door-app.ts';
-import { doorSuite } from '../testing/door-suite.ts';
+import type { DoorAnswer, DoorApp, DoorRoute } from '../testing/doors/door-app.ts';
+import { doorSuite } from '../testing/doors/door-suite.ts';
 import { IdempotencyModule, type NestRequest } from './nest.ts';
 
 /** What both adapters' responses can do. */

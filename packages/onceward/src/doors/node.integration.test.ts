@@ -1,8 +1,8 @@
 import { createServer, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
-import type { DoorAnswer } from '../testing/door-app.ts';
-import { listenOn } from '../testing/door-listening.ts';
-import { doorSuite } from '../testing/door-suite.ts';
+import type { DoorAnswer } from '../testing/doors/door-app.ts';
+import { listenOn } from '../testing/doors/door-listening.ts';
+import { doorSuite } from '../testing/doors/door-suite.ts';
 import { withIdempotency } from './node.ts';
 
 function reply(response: ServerResponse, answer: DoorAnswer): void {

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { nodePlatform } from '../runtime/node-platform.ts';
 import { memoryStore } from '../stores/memory/index.ts';
 import { type ManualWorld, manualWorld } from '../testing/manual-world.ts';
-import { sharedStore } from '../testing/troubled-store.ts';
+import { sharedStore } from '../testing/stores/troubled-store.ts';
 import { OutcomeUnknown } from './attempt.ts';
 import { Engine } from './engine.ts';
 import { StoreError } from './errors.ts';

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { nodePlatform } from '../runtime/node-platform.ts';
 import { memoryStore } from '../stores/memory/index.ts';
 import { manualWorld } from '../testing/manual-world.ts';
-import { sharedStore } from '../testing/troubled-store.ts';
+import { sharedStore } from '../testing/stores/troubled-store.ts';
 import { committed, LEASE, operation, setUp } from './engine.fixture.ts';
 import { Engine } from './engine.ts';
 import type { EngineEvent } from './events.ts';

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { nodePlatform } from '../runtime/node-platform.ts';
 import { memoryStore } from '../stores/memory/index.ts';
 import { type ManualWorld, manualWorld } from '../testing/manual-world.ts';
-import { sharedStore, troubledStore } from '../testing/troubled-store.ts';
+import { sharedStore, troubledStore } from '../testing/stores/troubled-store.ts';
 import { committed, id, LEASE, operation, repeatable, setUp } from './engine.fixture.ts';
 import { Engine } from './engine.ts';
 import type { Operation } from './operation.ts';

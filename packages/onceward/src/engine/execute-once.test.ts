@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { memoryStore } from '../stores/memory/index.ts';
 import { manualWorld } from '../testing/manual-world.ts';
-import { sharedStore } from '../testing/troubled-store.ts';
+import { sharedStore } from '../testing/stores/troubled-store.ts';
 import { committed, heldEffect, id, LEASE, operation, setUp } from './engine.fixture.ts';
 import { profiles } from './profiles.ts';
 

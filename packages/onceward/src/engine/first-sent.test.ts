@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { memoryStore } from '../stores/memory/index.ts';
-import { troubledStore } from '../testing/troubled-store.ts';
+import { troubledStore } from '../testing/stores/troubled-store.ts';
 import { committed, heldEffect, operation, repeatable, setUp } from './engine.fixture.ts';
 import type { Attempt, Settlement } from './operation.ts';
 import { profiles } from './profiles.ts';

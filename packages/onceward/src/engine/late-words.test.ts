@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { memoryStore } from '../stores/memory/index.ts';
 import { openSqliteStore, type SqliteDatabase, transactionsOn } from '../stores/sqlite/index.ts';
 import { manualWorld } from '../testing/manual-world.ts';
-import { sharedStore, troubledStore } from '../testing/troubled-store.ts';
+import { sharedStore, troubledStore } from '../testing/stores/troubled-store.ts';
 import { committed, heldEffect, id, LEASE, operation, setUp } from './engine.fixture.ts';
 import { StoreError } from './errors.ts';
 import type { RecordStore, SwapResult } from './record-store.ts';

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { nodePlatform } from '../runtime/node-platform.ts';
 import { nodeWorld } from '../runtime/node-world.ts';
 import { memoryStore } from '../stores/memory/index.ts';
-import { troubledStore } from '../testing/troubled-store.ts';
+import { troubledStore } from '../testing/stores/troubled-store.ts';
 import { setUp } from './engine.fixture.ts';
 import { Engine } from './engine.ts';
 import type { OnceResult } from './once.ts';

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { nodePlatform } from '../runtime/node-platform.ts';
 import { memoryStore } from '../stores/memory/memory-store.ts';
 import { manualWorld } from '../testing/manual-world.ts';
-import { sharedStore } from '../testing/troubled-store.ts';
+import { sharedStore } from '../testing/stores/troubled-store.ts';
 import { Engine } from './engine.ts';
 import type { Effect, Operation } from './operation.ts';
 import type { Work } from './placement.ts';

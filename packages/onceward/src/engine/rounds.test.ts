@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { memoryStore } from '../stores/memory/index.ts';
 import { manualWorld } from '../testing/manual-world.ts';
-import { sharedStore, troubledStore } from '../testing/troubled-store.ts';
+import { sharedStore, troubledStore } from '../testing/stores/troubled-store.ts';
 import { NothingDone } from './attempt.ts';
 import { committed, heldEffect, LEASE, operation, repeatable, setUp } from './engine.fixture.ts';
 import { StoreError } from './errors.ts';

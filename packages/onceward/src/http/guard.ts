@@ -5,10 +5,9 @@ import { REFUSALS } from '../refusals/refusals.ts';
 import { type Captured, type HttpAnswer, NO_BYTES } from './answer.ts';
 import { HttpEvent, type HttpEventName } from './events.ts';
 import type { Exchange } from './exchange.ts';
-import { fingerprint } from './fingerprint.ts';
 import { FIRST_SENT_FORM, httpDate, parseHttpDate } from './http-date.ts';
 import { IdempotencyContext } from './idempotency-context.ts';
-import { judgeKey, type KeyReading, readKey } from './key-header.ts';
+import { turnEnd } from './node/turn-end.ts';
 import {
   type HttpOptions,
   type HttpSettings,
@@ -17,11 +16,12 @@ import {
 } from './options.ts';
 import { type ProblemName, problemAnswer } from './problem.ts';
 import { answerExecution, tellExecution } from './reply.ts';
-import { pathOf, type RequestFacts } from './request-facts.ts';
+import { fingerprint } from './request/fingerprint.ts';
+import { judgeKey, type KeyReading, readKey } from './request/key-header.ts';
+import { pathOf, type RequestFacts } from './request/request-facts.ts';
 import { ScopeMemory } from './scope.ts';
 import { isExcluded, isSampled } from './selection.ts';
 import { settlementOf } from './settlement.ts';
-import { turnEnd } from './turn-end.ts';
 
 /** A request that is managed: it has a key, or is refused for the one it should have. */
 export interface Admission<Request> {

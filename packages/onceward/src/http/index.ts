@@ -1,19 +1,26 @@
 export { REFUSALS, type RefusalKind } from '../refusals/refusals.ts';
 export { type Captured, type HttpAnswer, isBodiless, NO_BYTES, TextAnswer } from './answer.ts';
-export { type BodyWatch, inspectBody, type OpenAnswer, PassingBody } from './body-source.ts';
 export { HttpEvent, type HttpEventName } from './events.ts';
 export type { Exchange } from './exchange.ts';
-export type { FingerprintRule } from './fingerprint.ts';
 export { type Admission, HttpGuard } from './guard.ts';
 export { type HeaderList, isHopByHop } from './header-list.ts';
 export { FIRST_SENT_FORM, httpDate, parseHttpDate } from './http-date.ts';
 export { IdempotencyContext } from './idempotency-context.ts';
 export { decodeAnswer, encodeAnswer, HTTP_OUTCOME, type KeptAnswer } from './kept-answer.ts';
-export { judgeKey, type KeyReading, readKey } from './key-header.ts';
-export { hasLeft, headersOf, sendAnswer } from './node-answer.ts';
-export { NodeExchange } from './node-exchange.ts';
+export { hasLeft, headersOf, sendAnswer } from './node/node-answer.ts';
+export { NodeExchange } from './node/node-exchange.ts';
+export { isWatched } from './node/response-watch.ts';
+export { serveNode } from './node/serve-node.ts';
 export type { HttpEffect, HttpOptions, HttpSettings, Mode, RouteOptions } from './options.ts';
 export { PROBLEM_TYPE_PREFIX, type ProblemName, problemAnswer } from './problem.ts';
+export {
+  type BodyWatch,
+  inspectBody,
+  type OpenAnswer,
+  PassingBody,
+} from './request/body-source.ts';
+export type { FingerprintRule } from './request/fingerprint.ts';
+export { judgeKey, type KeyReading, readKey } from './request/key-header.ts';
 export {
   BodyTap,
   bodyOf,
@@ -21,14 +28,12 @@ export {
   type ParsedBody,
   type RequestBody,
   skipRest,
-} from './request-body.ts';
+} from './request/request-body.ts';
 export {
   type KeyLines,
   nodeKeyLines,
   pathOf,
   type RequestFacts,
   webKeyLines,
-} from './request-facts.ts';
-export { isWatched } from './response-watch.ts';
-export { serveNode } from './serve-node.ts';
+} from './request/request-facts.ts';
 export { toResponse, WebExchange, webBody, webTarget } from './web-exchange.ts';

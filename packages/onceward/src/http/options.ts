@@ -17,7 +17,7 @@ import { nodePlatform } from '../runtime/node-platform.ts';
 import { nodeWorld } from '../runtime/node-world.ts';
 import type { HttpAnswer } from './answer.ts';
 import type { HttpEvent } from './events.ts';
-import type { FingerprintRule } from './fingerprint.ts';
+import type { FingerprintRule } from './request/fingerprint.ts';
 
 /** What kind of effect the handler has. There is no default: only its author knows. */
 export type HttpEffect =

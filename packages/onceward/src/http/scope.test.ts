@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { LIMITS } from '../engine/input.ts';
-import { fingerprintHead } from './fingerprint.ts';
+import { fingerprintHead } from './request/fingerprint.ts';
 import { composeScope, ScopeMemory } from './scope.ts';
 import { isExcluded, isSampled } from './selection.ts';
 

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { OncewardError } from '../engine/errors.ts';
 import { LIMITS } from '../engine/input.ts';
 import { NO_BYTES } from './answer.ts';
-import { fingerprintHead } from './fingerprint.ts';
+import { fingerprintHead } from './request/fingerprint.ts';
 
 const PRINTABLE = /^[\x20-\x7e]*$/;
 /** Letters and what ids are mostly made of: nothing that would have to be escaped. */

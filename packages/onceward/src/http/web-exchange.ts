@@ -1,9 +1,9 @@
 import { type Captured, type HttpAnswer, isBodiless } from './answer.ts';
-import { inspectBody, type PassingBody } from './body-source.ts';
 import type { Exchange } from './exchange.ts';
 import type { HeaderList } from './header-list.ts';
 import type { IdempotencyContext } from './idempotency-context.ts';
 import type { HttpSettings } from './options.ts';
+import { inspectBody, type PassingBody } from './request/body-source.ts';
 
 type Rules = Pick<HttpSettings<never>, 'maxKeptBytes' | 'streams'>;
 type Handler = (context: IdempotencyContext | null) => Response | Promise<Response>;

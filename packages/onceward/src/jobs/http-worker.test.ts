@@ -9,7 +9,7 @@ import { memoryStore } from '../stores/memory/memory-store.ts';
 import { httpWorker } from './http-worker.ts';
 import { defineJob, type Rerun } from './job-type.ts';
 import type { JobView } from './jobs-port.ts';
-import { JobManager } from './manager.ts';
+import { JobManager } from './managers/manager.ts';
 import { isSigned, SIGNATURE_HEADER } from './signature.ts';
 import { submissionOf } from './submission.ts';
 

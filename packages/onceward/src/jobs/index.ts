@@ -1,8 +1,5 @@
 export { builtInTypes } from './built-in-types.ts';
 export { Gate, type GateOptions } from './gate.ts';
-export { type DataCentreView, GlobalView, type GlobalViewOptions } from './global-view.ts';
-export { HomeRouter, type HomeRouterOptions } from './home-router.ts';
-export { checkHomeTable, type HomeTable, homeOf } from './home-table.ts';
 export { type HttpWorkerOptions, httpWorker } from './http-worker.ts';
 export { isRun, runId, submissionId } from './job-record.ts';
 export {
@@ -27,11 +24,14 @@ export {
   type JobsPort,
   type JobView,
 } from './jobs-port.ts';
-export { JobManager, type JobManagerOptions, type Reservation } from './manager.ts';
-export { ManagerEndpoint, type ManagerEndpointOptions } from './manager-endpoint.ts';
-export { LinkDown, ManagerLink, type ManagerLinkOptions } from './manager-link.ts';
-export { ManagerPool, type ManagerPoolOptions } from './manager-pool.ts';
-export { CALLS_PATH, LINES_TYPE, PULSE_MS, SUBMISSIONS_PATH } from './manager-protocol.ts';
+export { type DataCentreView, GlobalView, type GlobalViewOptions } from './managers/global-view.ts';
+export { HomeRouter, type HomeRouterOptions } from './managers/home-router.ts';
+export { checkHomeTable, type HomeTable, homeOf } from './managers/home-table.ts';
+export { JobManager, type JobManagerOptions, type Reservation } from './managers/manager.ts';
+export { ManagerEndpoint, type ManagerEndpointOptions } from './managers/manager-endpoint.ts';
+export { LinkDown, ManagerLink, type ManagerLinkOptions } from './managers/manager-link.ts';
+export { ManagerPool, type ManagerPoolOptions } from './managers/manager-pool.ts';
+export { CALLS_PATH, LINES_TYPE, PULSE_MS, SUBMISSIONS_PATH } from './managers/manager-protocol.ts';
 export { digestOf, isSigned, SIGNATURE_HEADER, signBody } from './signature.ts';
 export {
   type Answer,

@@ -6,9 +6,9 @@ import type { RecordStore } from '../engine/record-store.ts';
 import { nodePlatform } from '../runtime/node-platform.ts';
 import { memoryStore } from '../stores/memory/memory-store.ts';
 import { type ManualWorld, manualWorld } from '../testing/manual-world.ts';
-import { sharedStore, troubledStore } from '../testing/troubled-store.ts';
+import { sharedStore, troubledStore } from '../testing/stores/troubled-store.ts';
 import { defineJob, type JobContext, type JobType, type Rerun } from './job-type.ts';
-import { JobManager, type JobManagerOptions } from './manager.ts';
+import { JobManager, type JobManagerOptions } from './managers/manager.ts';
 import { submissionOf } from './submission.ts';
 import { jobWindows } from './windows.ts';
 

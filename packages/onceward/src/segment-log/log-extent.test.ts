@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { KIB } from '../engine/units.ts';
-import { PowerCutDisk } from '../testing/power-cut-disk.ts';
+import { PowerCutDisk } from '../testing/stores/power-cut-disk.ts';
 import type { Damage } from './damage.ts';
 import { openSegmentLog } from './open-segment-log.ts';
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { StoreError } from '../engine/errors.ts';
 import { KIB } from '../engine/units.ts';
-import { type DiskFaults, PowerCutDisk } from '../testing/power-cut-disk.ts';
+import { type DiskFaults, PowerCutDisk } from '../testing/stores/power-cut-disk.ts';
 import type { Damage } from './damage.ts';
 import { openSegmentLog } from './open-segment-log.ts';
 import type { LogPosition, SegmentLog } from './segment-log.ts';

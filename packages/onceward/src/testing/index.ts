@@ -6,18 +6,18 @@ export {
   type DoorSuiteOptions,
   doorSuite,
   type ListeningDoor,
-} from './door-suite.ts';
+} from './doors/door-suite.ts';
 export { type Fault, type FaultProxy, type Faults, startFaultProxy } from './fault-proxy.ts';
-export { type DiskFaults, type DiskOperation, PowerCutDisk } from './power-cut-disk.ts';
+export { type DiskFaults, type DiskOperation, PowerCutDisk } from './stores/power-cut-disk.ts';
 export {
   type FaultyServer,
   type FaultyStore,
   type StoreFaultSuiteOptions,
   storeFaultSuite,
-} from './store-fault-suite.ts';
+} from './stores/store-fault-suite.ts';
 export {
   type OpenedStore,
   type StoreLaw,
   type StoreSuiteOptions,
   storeSuite,
-} from './store-suite.ts';
+} from './stores/store-suite.ts';

@@ -13,8 +13,8 @@ import { withIdempotency as withFetch } from '../../src/doors/fetch.ts';
 import { idempotency as koaDoor } from '../../src/doors/koa.ts';
 import type { RecordStore } from '../../src/engine/record-store.ts';
 import { memoryStore } from '../../src/stores/memory/index.ts';
-import { DoorClient } from '../../src/testing/door-client.ts';
-import { listenOn } from '../../src/testing/door-listening.ts';
+import { DoorClient } from '../../src/testing/doors/door-client.ts';
+import { listenOn } from '../../src/testing/doors/door-listening.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {

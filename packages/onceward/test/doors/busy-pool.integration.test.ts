@@ -17,8 +17,8 @@ import {
   type PgClient,
   type PostgresStore,
 } from '../../src/stores/postgres/index.ts';
-import { DoorClient } from '../../src/testing/door-client.ts';
-import { listenOn } from '../../src/testing/door-listening.ts';
+import { DoorClient } from '../../src/testing/doors/door-client.ts';
+import { listenOn } from '../../src/testing/doors/door-listening.ts';
 
 const CONNECTIONS = 3;
 

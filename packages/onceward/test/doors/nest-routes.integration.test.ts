@@ -16,7 +16,7 @@ import { map } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { IdempotencyModule, Idempotent, SkipIdempotency } from '../../src/doors/nest.ts';
 import { memoryStore } from '../../src/stores/memory/index.ts';
-import { DoorClient } from '../../src/testing/door-client.ts';
+import { DoorClient } from '../../src/testing/doors/door-client.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { expect, it } from 'vitest';
 import { withIdempotency } from '../../src/doors/node.ts';
 import { memoryStore } from '../../src/stores/memory/index.ts';
-import { listenOn } from '../../src/testing/door-listening.ts';
+import { listenOn } from '../../src/testing/doors/door-listening.ts';
 
 const REQUESTS = 20_000;
 const PER_SOCKET = 100;

@@ -10,9 +10,9 @@ import { idempotency as fastifyDoor } from '../../src/doors/fastify.ts';
 import { idempotency as honoDoor } from '../../src/doors/hono.ts';
 import { idempotency as koaDoor } from '../../src/doors/koa.ts';
 import { memoryStore } from '../../src/stores/memory/index.ts';
-import { until } from '../../src/testing/door-bench.ts';
-import { DoorClient } from '../../src/testing/door-client.ts';
-import { listenOn } from '../../src/testing/door-listening.ts';
+import { until } from '../../src/testing/doors/door-bench.ts';
+import { DoorClient } from '../../src/testing/doors/door-client.ts';
+import { listenOn } from '../../src/testing/doors/door-listening.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {

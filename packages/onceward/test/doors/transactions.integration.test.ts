@@ -8,8 +8,8 @@ import {
   type SqliteDatabase,
   transactionsOn,
 } from '../../src/stores/sqlite/index.ts';
-import { DoorClient } from '../../src/testing/door-client.ts';
-import { listenOn } from '../../src/testing/door-listening.ts';
+import { DoorClient } from '../../src/testing/doors/door-client.ts';
+import { listenOn } from '../../src/testing/doors/door-listening.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {

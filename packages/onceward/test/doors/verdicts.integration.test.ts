@@ -7,8 +7,8 @@ import { idempotency } from '../../src/doors/express.ts';
 import { createOnceward } from '../../src/index.ts';
 import { memoryStore } from '../../src/stores/memory/index.ts';
 import { openPostgresStore, type PgClient } from '../../src/stores/postgres/index.ts';
-import { DoorClient } from '../../src/testing/door-client.ts';
-import { listenOn } from '../../src/testing/door-listening.ts';
+import { DoorClient } from '../../src/testing/doors/door-client.ts';
+import { listenOn } from '../../src/testing/doors/door-listening.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { Readable } from 'node:stream';
 import express, { type RequestHandler } from 'express';
 import { idempotency } from '../../src/doors/express.ts';
-import { listenOn } from '../../src/testing/door-listening.ts';
+import { listenOn } from '../../src/testing/doors/door-listening.ts';
 import {
   type App,
   doorOptions,

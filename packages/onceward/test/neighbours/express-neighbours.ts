@@ -20,7 +20,7 @@ import responseTime from 'response-time';
 import { expect } from 'vitest';
 import winston from 'winston';
 import { keepRawBody } from '../../src/doors/express.ts';
-import type { DoorReply } from '../../src/testing/door-client.ts';
+import type { DoorReply } from '../../src/testing/doors/door-client.ts';
 import { ASSETS, has, type Kind, type Neighbour } from './matrix.ts';
 
 type ExpressNeighbour = Neighbour<RequestHandler>;

@@ -1,9 +1,9 @@
 import { createServer } from 'node:http';
 import express, { type RequestHandler, type Response } from 'express';
 import { idempotency, keepRawBody } from '../../src/doors/express.ts';
-import type { DoorAnswer, DoorApp, ListeningDoor } from '../../src/testing/door-app.ts';
-import { listenOn } from '../../src/testing/door-listening.ts';
-import { doorSuite } from '../../src/testing/door-suite.ts';
+import type { DoorAnswer, DoorApp, ListeningDoor } from '../../src/testing/doors/door-app.ts';
+import { listenOn } from '../../src/testing/doors/door-listening.ts';
+import { doorSuite } from '../../src/testing/doors/door-suite.ts';
 import { OWN_WRAPS, PACKAGES } from './express-neighbours.ts';
 
 /** The suite has a body parser of its own, and looks for the end of an answer when it ends. */

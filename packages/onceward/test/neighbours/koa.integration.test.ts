@@ -13,7 +13,7 @@ import session from 'koa-session';
 import serveStatic from 'koa-static';
 import { expect, it } from 'vitest';
 import { idempotency } from '../../src/doors/koa.ts';
-import { listenOn } from '../../src/testing/door-listening.ts';
+import { listenOn } from '../../src/testing/doors/door-listening.ts';
 import {
   type App,
   ASSETS,

@@ -1,7 +1,11 @@
 import { gunzipSync } from 'node:zlib';
 import { expect } from 'vitest';
 import { memoryStore } from '../../src/stores/memory/index.ts';
-import { DoorClient, type DoorReply, type DoorRequest } from '../../src/testing/door-client.ts';
+import {
+  DoorClient,
+  type DoorReply,
+  type DoorRequest,
+} from '../../src/testing/doors/door-client.ts';
 
 /** What the applications answer, each under its own path. */
 export const KINDS = [

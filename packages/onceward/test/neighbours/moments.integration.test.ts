@@ -12,8 +12,8 @@ import { idempotency as koaDoor } from '../../src/doors/koa.ts';
 import { withIdempotency } from '../../src/doors/node.ts';
 import { memoryStore } from '../../src/stores/memory/index.ts';
 import { openWalStore } from '../../src/stores/wal/index.ts';
-import { DoorClient } from '../../src/testing/door-client.ts';
-import { listenOn } from '../../src/testing/door-listening.ts';
+import { DoorClient } from '../../src/testing/doors/door-client.ts';
+import { listenOn } from '../../src/testing/doors/door-listening.ts';
 import { OWN_WRAPS, PACKAGES } from './express-neighbours.ts';
 
 const closing: (() => unknown)[] = [];

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import type { RequestHandler } from 'express';
 import { expect, it } from 'vitest';
 import { withIdempotency } from '../../src/doors/node.ts';
-import { listenOn } from '../../src/testing/door-listening.ts';
+import { listenOn } from '../../src/testing/doors/door-listening.ts';
 import { OWN_WRAPS, PACKAGES } from './express-neighbours.ts';
 import {
   type App,

@@ -4,8 +4,8 @@ import { afterEach, expect, it } from 'vitest';
 import { idempotency } from '../../src/doors/express.ts';
 import { withIdempotency } from '../../src/doors/node.ts';
 import { memoryStore } from '../../src/stores/memory/index.ts';
-import { DoorClient } from '../../src/testing/door-client.ts';
-import { listenOn } from '../../src/testing/door-listening.ts';
+import { DoorClient } from '../../src/testing/doors/door-client.ts';
+import { listenOn } from '../../src/testing/doors/door-listening.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {

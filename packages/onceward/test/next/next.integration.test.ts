@@ -3,10 +3,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createRequire } from 'node:module';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { idempotencyOf, withIdempotency } from '../../src/doors/next.ts';
-import { DoorClient } from '../../src/testing/door-client.ts';
-import { listenOn } from '../../src/testing/door-listening.ts';
-import { doorSuite } from '../../src/testing/door-suite.ts';
-import { toWebResponse } from '../../src/testing/door-web.ts';
+import { DoorClient } from '../../src/testing/doors/door-client.ts';
+import { listenOn } from '../../src/testing/doors/door-listening.ts';
+import { doorSuite } from '../../src/testing/doors/door-suite.ts';
+import { toWebResponse } from '../../src/testing/doors/door-web.ts';
 import { APP, buildApp, type StartedApp, startApp } from './built-app.ts';
 
 /** The part of Next.js's types that is used here. Importing them would change Node's own for the whole project. */

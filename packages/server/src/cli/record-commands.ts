@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { RecordViewBody } from '../api/record-view.ts';
+import type { RecordViewBody } from '../api/admin/record-view.ts';
 import { type AdminClient, adminClient, recordPath } from './admin-client.ts';
 import { CommandFailure } from './exit-code.ts';
 import { printable, report, table, time } from './output.ts';

@@ -6,7 +6,7 @@ import { nodePlatform } from '../../runtime/node-platform.ts';
 import { nodeWorld } from '../../runtime/node-world.ts';
 import { memoryStore } from '../../stores/memory/memory-store.ts';
 import { defineJob } from '../job-type.ts';
-import { JobManager } from '../manager.ts';
+import { JobManager } from '../managers/manager.ts';
 import { submissionOf } from '../submission.ts';
 import { type BullJobData, bullmqQueue } from './index.ts';
 

@@ -9,7 +9,7 @@ import { nodeWorld } from '../../runtime/node-world.ts';
 import { memoryStore } from '../../stores/memory/memory-store.ts';
 import { openPostgresStore, type PostgresStore } from '../../stores/postgres/index.ts';
 import { defineJob, type TransactionalQueue } from '../job-type.ts';
-import { JobManager } from '../manager.ts';
+import { JobManager } from '../managers/manager.ts';
 import { submissionOf } from '../submission.ts';
 import { type BossClient, type BossJobData, pgBossQueue } from './index.ts';
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll } from 'vitest';
 import { type EtcdCluster, startEtcd } from '../../../../../scripts/services/index.ts';
 import { startFaultProxy } from '../../testing/fault-proxy.ts';
-import { storeFaultSuite } from '../../testing/store-fault-suite.ts';
+import { storeFaultSuite } from '../../testing/stores/store-fault-suite.ts';
 import { openEtcdStore } from './index.ts';
 
 let cluster: EtcdCluster;

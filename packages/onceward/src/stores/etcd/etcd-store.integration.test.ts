@@ -1,7 +1,7 @@
 import { afterAll, beforeAll } from 'vitest';
 import { type EtcdCluster, startEtcd } from '../../../../../scripts/services/index.ts';
 import type { RecordStore } from '../../engine/record-store.ts';
-import { storeSuite } from '../../testing/store-suite.ts';
+import { storeSuite } from '../../testing/stores/store-suite.ts';
 import { openEtcdStore } from './index.ts';
 
 const clusters = new Map<1 | 3, EtcdCluster>();

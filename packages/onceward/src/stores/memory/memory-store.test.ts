@@ -1,4 +1,4 @@
-import { storeSuite } from '../../testing/store-suite.ts';
+import { storeSuite } from '../../testing/stores/store-suite.ts';
 import { memoryStore } from './index.ts';
 
 storeSuite({

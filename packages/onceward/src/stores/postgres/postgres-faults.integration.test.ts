@@ -2,7 +2,7 @@ import pg from 'pg';
 import { afterAll, beforeAll } from 'vitest';
 import { type PostgresServer, startPostgres } from '../../../../../scripts/services/index.ts';
 import { startFaultProxy } from '../../testing/fault-proxy.ts';
-import { storeFaultSuite } from '../../testing/store-fault-suite.ts';
+import { storeFaultSuite } from '../../testing/stores/store-fault-suite.ts';
 import { openPostgresStore } from './index.ts';
 
 let server: PostgresServer;

@@ -7,7 +7,7 @@ import {
   startPostgres,
 } from '../../../../../scripts/services/index.ts';
 import type { RecordStore } from '../../engine/record-store.ts';
-import { storeSuite } from '../../testing/store-suite.ts';
+import { storeSuite } from '../../testing/stores/store-suite.ts';
 import { openPostgresStore } from './index.ts';
 
 let server: PostgresServer;

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type PostgresServer, startPostgres } from '../../../../../scripts/services/index.ts';
 import type { RecordStore } from '../../engine/record-store.ts';
-import { storeSuite } from '../../testing/store-suite.ts';
+import { storeSuite } from '../../testing/stores/store-suite.ts';
 import {
   byteaArray,
   int2Array,

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RedisCluster, startRedisCluster } from '../../../../../scripts/services/index.ts';
 import type { OperationId } from '../../engine/record.ts';
 import type { RecordStore } from '../../engine/record-store.ts';
-import { storeSuite } from '../../testing/store-suite.ts';
+import { storeSuite } from '../../testing/stores/store-suite.ts';
 import { slotOf } from './hash-slot.ts';
 import { openRedisStore, type RedisAtUrl, type RedisOfClient } from './index.ts';
 import { keyOf } from './stored-value.ts';

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll } from 'vitest';
 import { type RedisServer, startRedis } from '../../../../../scripts/services/index.ts';
 import { startFaultProxy } from '../../testing/fault-proxy.ts';
-import { storeFaultSuite } from '../../testing/store-fault-suite.ts';
+import { storeFaultSuite } from '../../testing/stores/store-fault-suite.ts';
 import { openRedisStore, type RedisAtUrl, type RedisOfClient } from './index.ts';
 
 let server: RedisServer;

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { canLocate, type RedisServer, startRedis } from '../../../../../scripts/services/index.ts';
 import type { RecordStore } from '../../engine/record-store.ts';
-import { storeSuite } from '../../testing/store-suite.ts';
+import { storeSuite } from '../../testing/stores/store-suite.ts';
 import { openRedisStore, type RedisAtUrl, type RedisOfClient } from './index.ts';
 
 let server: RedisServer;

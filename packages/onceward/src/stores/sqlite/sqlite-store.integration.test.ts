@@ -8,7 +8,7 @@ import { Engine } from '../../engine/engine.ts';
 import type { RecordStore } from '../../engine/record-store.ts';
 import { nodePlatform } from '../../runtime/node-platform.ts';
 import { manualWorld } from '../../testing/manual-world.ts';
-import { storeSuite } from '../../testing/store-suite.ts';
+import { storeSuite } from '../../testing/stores/store-suite.ts';
 import { openSqliteStore, type SqliteDatabase, type SqliteDriver } from './index.ts';
 import { DRIVER, openWithDriver } from './sqlite.fixture.ts';
 

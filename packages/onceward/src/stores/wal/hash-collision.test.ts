@@ -1,6 +1,6 @@
 import { openSegmentLog } from '../../segment-log/index.ts';
-import { PowerCutDisk } from '../../testing/power-cut-disk.ts';
-import { storeSuite } from '../../testing/store-suite.ts';
+import { PowerCutDisk } from '../../testing/stores/power-cut-disk.ts';
+import { storeSuite } from '../../testing/stores/store-suite.ts';
 import { IdBytes } from './id-bytes.ts';
 import { RecordTable } from './record-table.ts';
 import { WalStore } from './wal-store.ts';

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { StoreError } from '../../engine/errors.ts';
 import type { OperationId, RecordState, Revision } from '../../engine/record.ts';
 import { KIB } from '../../engine/units.ts';
-import { type DiskFaults, PowerCutDisk } from '../../testing/power-cut-disk.ts';
+import { type DiskFaults, PowerCutDisk } from '../../testing/stores/power-cut-disk.ts';
 import { openWalStore, type WalStore } from './index.ts';
 
 const NOW = 1_000;

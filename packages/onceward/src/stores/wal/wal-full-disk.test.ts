@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { OperationId, Revision } from '../../engine/record.ts';
 import { KIB } from '../../engine/units.ts';
-import { type DiskFaults, PowerCutDisk } from '../../testing/power-cut-disk.ts';
+import { type DiskFaults, PowerCutDisk } from '../../testing/stores/power-cut-disk.ts';
 import { openWalStore, type WalStore } from './index.ts';
 
 const DUE = 1_000;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { OperationId, RecordState, Revision } from '../../engine/record.ts';
 import { KIB } from '../../engine/units.ts';
-import { PowerCutDisk } from '../../testing/power-cut-disk.ts';
+import { PowerCutDisk } from '../../testing/stores/power-cut-disk.ts';
 import { openWalStore, type WalStore } from './index.ts';
 
 const DUE = 1_000;

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { storeSuite } from '../../testing/store-suite.ts';
+import { storeSuite } from '../../testing/stores/store-suite.ts';
 import { openWalStore } from './index.ts';
 
 storeSuite({
