@@ -250,28 +250,27 @@ export class ExecuteDriver extends Driver implements SettleWaiter {
     this.hasRun = true;
     parts.observe({ type: 'claimed', id: operation.id, attempt: claim.attempt });
     this.#run.markClaimed();
-    if (operation.signal?.aborted || !claim.isFresh) void this.#checkAgain(claim);
-    else this.#startEffect(claim);
+    if (operation.signal?.aborted || !claim.isFresh) {
+      this.#checkAgain(claim).catch((error) => this.fail(error));
+    } else {
+      this.#startEffect(claim);
+    }
   }
 
   /** The last check before the effect: is the caller still there, is the claim still ours? */
   async #checkAgain(claim: Claim): Promise<void> {
     const { parts, operation } = this;
     const { id, signal } = operation;
-    try {
-      const cause = signal?.aborted ? null : await claim.refresh();
-      if (cause === 'lost') return void this.follow(this.read());
-      // The caller may have left while the claim was renewed.
-      if (cause === null && !signal?.aborted) return this.#startEffect(claim);
-      const refusal =
-        cause === null
-          ? refuse(parts, id, 'deadline')
-          : refuse(parts, id, 'store_unavailable', { ...RETRY_SOON, cause });
-      await giveBack(parts, claim, false);
-      this.end(refusal);
-    } catch (error) {
-      this.fail(error);
-    }
+    const cause = signal?.aborted ? null : await claim.refresh();
+    if (cause === 'lost') return this.follow(this.read());
+    // The caller may have left while the claim was renewed.
+    if (cause === null && !signal?.aborted) return this.#startEffect(claim);
+    const refusal =
+      cause === null
+        ? refuse(parts, id, 'deadline')
+        : refuse(parts, id, 'store_unavailable', { ...RETRY_SOON, cause });
+    await giveBack(parts, claim, false);
+    this.end(refusal);
   }
 
   #startEffect(claim: Claim): void {
@@ -284,59 +283,47 @@ export class ExecuteDriver extends Driver implements SettleWaiter {
     } catch (error) {
       running = Promise.reject(error);
     }
-    running.then(
-      (settlement) => this.#ran(claim, settlement),
-      (error) => this.#threw(claim, error),
-    );
+    running
+      .then(
+        (settlement) => this.#ran(claim, settlement),
+        (error) => this.#threw(claim, error),
+      )
+      .catch((error) => this.fail(error));
   }
 
-  #ran(claim: Claim, settlement: Settlement): void {
-    try {
-      this.parts.world.crashPoint?.('after-effect');
-      if ('outcome' in settlement) this.#settle(claim, settlement);
-      else void this.#endUnsettled(claim, settlement);
-    } catch (error) {
-      this.fail(error);
-    }
+  #ran(claim: Claim, settlement: Settlement): void | Promise<void> {
+    this.parts.world.crashPoint?.('after-effect');
+    return 'outcome' in settlement
+      ? this.#settle(claim, settlement)
+      : this.#endUnsettled(claim, settlement);
   }
 
   async #threw(claim: Claim, error: unknown): Promise<void> {
-    const { parts } = this;
     const { onThrow } = this.operation.policy;
-    try {
-      if (claim.lost) return void this.follow(this.read());
-      if (onThrow === 'in_doubt' || error instanceof OutcomeUnknown) {
-        await putInDoubt(parts, claim);
-      } else if (onThrow === 'reject') {
-        this.#thrown = { error };
-        return this.#settle(claim, { as: 'rejected', outcome: describeError(error) });
-      } else {
-        await giveBack(parts, claim, !(error instanceof NothingDone));
-      }
-      this.fail(error);
-    } catch (cause) {
-      this.fail(cause);
+    if (claim.lost) return this.follow(this.read());
+    if (onThrow === 'in_doubt' || error instanceof OutcomeUnknown) {
+      await putInDoubt(this.parts, claim);
+    } else if (onThrow === 'reject') {
+      this.#thrown = { error };
+      return this.#settle(claim, { as: 'rejected', outcome: describeError(error) });
+    } else {
+      await giveBack(this.parts, claim, !(error instanceof NothingDone));
     }
+    throw error;
   }
 
   async #endUnsettled(claim: Claim, settlement: Exclude<Settlement, Answered>): Promise<void> {
     let recorded = true;
-    try {
-      if (settlement.as === 'in_doubt') recorded = await putInDoubt(this.parts, claim);
-      else await giveBack(this.parts, claim, settlement.mayHaveActed === true);
-      this.end(executed(claim, settlement, recorded));
-    } catch (error) {
-      this.fail(error);
-    }
+    if (settlement.as === 'in_doubt') recorded = await putInDoubt(this.parts, claim);
+    else await giveBack(this.parts, claim, settlement.mayHaveActed === true);
+    this.end(executed(claim, settlement, recorded));
   }
 
-  #settle(claim: Claim, settlement: Answered): void {
+  #settle(claim: Claim, settlement: Answered): void | Promise<void> {
     const settling = settlingOf(this.parts, this.operation, claim, settlement);
-    if (settling instanceof Promise) {
-      settling.then((packed) => this.#write(claim, packed)).catch((error) => this.fail(error));
-    } else {
-      this.#write(claim, settling);
-    }
+    return settling instanceof Promise
+      ? settling.then((packed) => this.#write(claim, packed))
+      : this.#write(claim, settling);
   }
 
   #write(claim: Claim, settling: Settling): void {
