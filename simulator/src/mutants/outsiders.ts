@@ -6,9 +6,9 @@ export const OUTSIDERS: readonly Mutant[] = [
     name: 'a probe that knows nothing clears the doubt',
     breaks: 'E6',
     edits: [
-      inEngine('probe.ts', "if (found.found === 'unknown') return unchanged;", ''),
+      inEngine('run/probe.ts', "if (found.found === 'unknown') return unchanged;", ''),
       inEngine(
-        'probe.ts',
+        'run/probe.ts',
         "found.found === 'nothing'",
         "found.found === 'nothing' || found.found === 'unknown'",
       ),
@@ -19,7 +19,7 @@ export const OUTSIDERS: readonly Mutant[] = [
     breaks: 'E6',
     edits: [
       inEngine(
-        'resolve.ts',
+        'operate/resolve.ts',
         'await parts.audit({ at: parts.world.now(), scope, key, by, reason, ...line });',
         'void [scope, key, by, reason, line];',
       ),
@@ -30,7 +30,7 @@ export const OUTSIDERS: readonly Mutant[] = [
     breaks: 'E5',
     edits: [
       inEngine(
-        'reservation.ts',
+        'run/reservation.ts',
         'if (fenceOf(record, current.revision) !== fence) return { done: false };',
         '',
       ),
@@ -41,7 +41,7 @@ export const OUTSIDERS: readonly Mutant[] = [
     breaks: 'E5',
     edits: [
       inEngine(
-        'reservation.ts',
+        'run/reservation.ts',
         'return { done: record.state === change.as && record.resolution === null };',
         'return { done: true };',
       ),
@@ -50,14 +50,14 @@ export const OUTSIDERS: readonly Mutant[] = [
   {
     name: 'the record is written outside the transaction',
     breaks: 'E7',
-    edits: [inEngine('transaction.ts', 'store.within(tx)', 'store')],
+    edits: [inEngine('run/transaction.ts', 'store.within(tx)', 'store')],
   },
   {
     name: 'an unknown commit is called committed',
     breaks: 'E7',
     edits: [
       inEngine(
-        'transaction.ts',
+        'run/transaction.ts',
         'if (found?.record?.owner === done.record.owner) return conclude',
         'void found; return conclude',
       ),

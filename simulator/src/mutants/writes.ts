@@ -7,12 +7,12 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E5',
     edits: [
       inEngine(
-        'claim.ts',
+        'run/claim.ts',
         'const own: OwnRecord = { revision: this.#revision,',
         'const own: OwnRecord = { revision: (await this.#parts.store.read(this.id))?.revision ?? this.#revision,',
       ),
       inEngine(
-        'claim.ts',
+        'run/claim.ts',
         "void startSwap(this.#parts, 'settle', this.#policy, this.id, revision, prepared, this);",
         "void this.#parts.store.read(this.id).then((found) => startSwap(this.#parts, 'settle', this.#policy, this.id, found?.revision ?? revision, prepared, this), () => this.failed(revision));",
       ),
@@ -23,7 +23,7 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E2',
     edits: [
       inEngine(
-        'claim.ts',
+        'run/claim.ts',
         '      this.#settleOn(null);\n    } else {',
         "      this.settleLate(next).catch(() => {});\n      waiter.settled('written');\n    } else {",
       ),
@@ -33,14 +33,18 @@ export const WRITES: readonly Mutant[] = [
     name: 'an attempt that lost gives its own answer',
     breaks: 'E5',
     edits: [
-      inEngine('driver.ts', "if (result === 'lost') return void this.follow(this.read());", ''),
+      inEngine('run/driver.ts', "if (result === 'lost') return void this.follow(this.read());", ''),
     ],
   },
   {
     name: "a late commit overwrites an operator's verdict",
     breaks: 'E6',
     edits: [
-      inEngine('claim.ts', "(record.state === 'pending' || record.state === 'in_doubt')", 'true'),
+      inEngine(
+        'run/claim.ts',
+        "(record.state === 'pending' || record.state === 'in_doubt')",
+        'true',
+      ),
     ],
   },
   {
@@ -48,7 +52,7 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E2',
     edits: [
       inEngine(
-        'driver.ts',
+        'run/driver.ts',
         'claim.settle(settling.record, this);',
         "claim.settle(settling.record, { settled() {}, settleFailed() {} });\n    this.settled('written');",
       ),
@@ -58,7 +62,11 @@ export const WRITES: readonly Mutant[] = [
     name: 'a settlement that lost its first try counts',
     breaks: 'E3',
     edits: [
-      inEngine('claim.ts', 'if (result.won) this.#settleWaiter', 'if (result) this.#settleWaiter'),
+      inEngine(
+        'run/claim.ts',
+        'if (result.won) this.#settleWaiter',
+        'if (result) this.#settleWaiter',
+      ),
     ],
   },
   {
@@ -66,7 +74,7 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E2',
     edits: [
       inEngine(
-        'claim.ts',
+        'run/claim.ts',
         'this.#settleOn(() => Promise.reject(error));',
         "void error;\n    this.#settleWaiter!.settled('written');",
       ),
@@ -77,7 +85,7 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E2',
     edits: [
       inEngine(
-        'driver.ts',
+        'run/driver.ts',
         'this.#conclude(executed(claim, settling.settlement, false));',
         'this.#conclude(executed(claim, settling.settlement, true));',
       ),
@@ -88,7 +96,7 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E8',
     edits: [
       inEngine(
-        'driver.ts',
+        'run/driver.ts',
         'this.#conclude(executed(claim, settling.settlement, false));',
         'this.#conclude(executed(claim, settling.settlement, false), new NearAnswer(settling.record, settling.outcome));',
       ),
@@ -99,7 +107,7 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E6',
     edits: [
       inEngine(
-        'driver.ts',
+        'run/driver.ts',
         "onThrow === 'in_doubt' || error instanceof OutcomeUnknown",
         "onThrow === 'in_doubt'",
       ),
@@ -110,7 +118,7 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E14',
     edits: [
       inEngine(
-        'attempt.ts',
+        'run/attempt.ts',
         'const done = claim.record.steps.find((step) => step.name === name);',
         'const done = undefined;',
       ),
@@ -121,7 +129,7 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E14',
     edits: [
       inEngine(
-        'decide.ts',
+        'record/decide.ts',
         'attempt: record.attempt + 1, steps: record.steps',
         'attempt: record.attempt + 1, steps: []',
       ),
@@ -130,14 +138,14 @@ export const WRITES: readonly Mutant[] = [
   {
     name: 'a step whose reply was lost is forgotten',
     breaks: 'E14',
-    edits: [inEngine('claim.ts', 'this.#adopt(found);', 'this.#revision = found.revision;')],
+    edits: [inEngine('run/claim.ts', 'this.#adopt(found);', 'this.#revision = found.revision;')],
   },
   {
     name: 'a step that could not be saved gives the claim back',
     breaks: 'E14',
     edits: [
       inEngine(
-        'attempt.ts',
+        'run/attempt.ts',
         "if (onLapseOf(operation.effect) === 'take_over') throw cause;",
         'throw cause;',
       ),

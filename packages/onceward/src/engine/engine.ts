@@ -1,16 +1,21 @@
-import type { Current } from './decide.ts';
-import { EngineClock } from './engine-clock.ts';
 import { OncewardError } from './errors.ts';
 import type { Audit, EngineEvent, Observe } from './events.ts';
-import { executeOnce } from './execute-once.ts';
 import { checkFingerprint, checkId, checkOperation, checkOutcome } from './input.ts';
 import { refuseUnknown } from './known-options.ts';
-import { LateWork } from './late-work.ts';
-import { NearTier, type NearTierOptions } from './near-tier.ts';
+import { NearTier, type NearTierOptions } from './near/near-tier.ts';
 import { type OnceEffect, type OnceOptions, resultOf, toOutcome, toValue } from './once.ts';
+import {
+  type Actor,
+  type ChangeResult,
+  extend,
+  purge,
+  resolveDoubt,
+  type Verdict,
+} from './operate/resolve.ts';
+import { bounded, Sweeper, type SweepOptions, type SweepResult, sweep } from './operate/sweep.ts';
+import { WriteCheck } from './operate/write-check.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
 import type { EngineParts } from './parts.ts';
-import { type DoneWork, type Placed, placeWork, type Work } from './placement.ts';
 import type { Platform } from './platform.ts';
 import {
   checkEffect,
@@ -21,6 +26,7 @@ import {
   requireDuration,
 } from './policy.ts';
 import { profiles } from './profiles.ts';
+import type { Current } from './record/decide.ts';
 import {
   NOT_RETAINED,
   type OperationId,
@@ -29,28 +35,22 @@ import {
   type Revision,
 } from './record.ts';
 import type { RecordStore, StoreCount, TransactionalStore } from './record-store.ts';
+import { executeOnce } from './run/execute-once.ts';
+import { type DoneWork, type Placed, placeWork, type Work } from './run/placement.ts';
 import {
   type FencedChange,
   type FencedResult,
   type ReserveResult,
   reserve,
   writeFenced,
-} from './reservation.ts';
-import {
-  type Actor,
-  type ChangeResult,
-  extend,
-  purge,
-  resolveDoubt,
-  type Verdict,
-} from './resolve.ts';
-import { callStore, readRecord, understand } from './store-calls.ts';
-import { bounded, Sweeper, type SweepOptions, type SweepResult, sweep } from './sweep.ts';
-import { TimerLines } from './timer-lines.ts';
-import { executeInTransaction, type Transact, type TransactionEffect } from './transaction.ts';
+} from './run/reservation.ts';
+import { executeInTransaction, type Transact, type TransactionEffect } from './run/transaction.ts';
+import { EngineClock } from './store-access/engine-clock.ts';
+import { LateWork } from './store-access/late-work.ts';
+import { callStore, readRecord, understand } from './store-access/store-calls.ts';
+import { TimerLines } from './store-access/timer-lines.ts';
 import { type EpochMs, MINUTE, SECOND } from './units.ts';
 import { type World, wholeMilliseconds } from './world.ts';
-import { WriteCheck } from './write-check.ts';
 
 export interface EngineOptions {
   readonly store: RecordStore;

@@ -3,7 +3,7 @@ import type { Attempt, Execution, Probe, Refusal } from './operation.ts';
 import { REFUSAL_CODES } from './operation.ts';
 import type { EffectKind, Policy } from './policy.ts';
 import { NOT_RETAINED, type OperationId, type Outcome } from './record.ts';
-import { ERROR_TYPE } from './settlement.ts';
+import { ERROR_TYPE } from './run/settlement.ts';
 import type { EpochMs } from './units.ts';
 
 /** What `once` needs to know. Scope, key and the kind of effect have no default: they are the caller's to say. */

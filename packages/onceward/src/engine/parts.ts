@@ -1,11 +1,11 @@
-import type { EngineClock } from './engine-clock.ts';
 import type { Audit, Observe } from './events.ts';
-import type { LateWork } from './late-work.ts';
-import type { NearTier } from './near-tier.ts';
+import type { NearTier } from './near/near-tier.ts';
 import type { Platform } from './platform.ts';
 import type { OperationId } from './record.ts';
 import type { RecordStore } from './record-store.ts';
-import type { TimerLines } from './timer-lines.ts';
+import type { EngineClock } from './store-access/engine-clock.ts';
+import type { LateWork } from './store-access/late-work.ts';
+import type { TimerLines } from './store-access/timer-lines.ts';
 import type { World } from './world.ts';
 
 /** What the pieces of one engine share. */
