@@ -14,7 +14,7 @@ export const WRITES: readonly Mutant[] = [
       inEngine(
         'run/claim.ts',
         "void startSwap(this.#parts, 'settle', this.#policy, this.id, revision, prepared, this);",
-        "void this.#parts.store.read(this.id).then((found) => startSwap(this.#parts, 'settle', this.#policy, this.id, found?.revision ?? revision, prepared, this), () => this.failed(revision));",
+        "void this.#parts.store.read(this.id).then((found) => void startSwap(this.#parts, 'settle', this.#policy, this.id, found?.revision ?? revision, prepared, this), (error) => this.failed(error));",
       ),
     ],
   },

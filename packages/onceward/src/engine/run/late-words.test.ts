@@ -153,6 +153,58 @@ describe('what is told', () => {
     await store.close();
   });
 
+  it('[H17] a transaction that meets a running claim is refused, and emits that it is in progress', async () => {
+    const database = new Database(':memory:') as unknown as SqliteDatabase;
+    const store = await openSqliteStore({ database });
+    const { engine, types } = setUp(store);
+    await engine.reserve(operation);
+    for (const waitMs of [0, 1_000]) {
+      const policy = { ...operation.policy, waitMs };
+      const within = { ...operation, policy, effect: { kind: 'transaction' } } as const;
+      const refused = await engine.executeWithin(within, transactionsOn(database), never);
+      expect(refused).toMatchObject({ reason: 'in_progress', retryAfterMs: 1_000 });
+    }
+    expect(types()).toEqual(['claimed', 'in_progress', 'in_progress']);
+    await store.close();
+  });
+
+  it('[E6] [H17] a transaction that meets a lapsed claim is refused in doubt, and leaves the record', async () => {
+    const database = new Database(':memory:') as unknown as SqliteDatabase;
+    const store = await openSqliteStore({ database });
+    const { engine, types, world } = setUp(store);
+    await engine.reserve(operation);
+    await world.advance(LEASE);
+    const probe = async () => ({ found: 'nothing' }) as const;
+    const within = { ...operation, probe, effect: { kind: 'transaction' } } as const;
+    const refused = await engine.executeWithin(within, transactionsOn(database), never);
+    expect(refused).toMatchObject({ reason: 'in_doubt' });
+    expect(types()).toEqual(['claimed', 'refused_in_doubt']);
+    expect(await engine.read(id)).toMatchObject({ state: 'pending' });
+    await store.close();
+  });
+
+  it('[H17] a reservation that waited for another process emits that it has waited', async () => {
+    const { world, one, two } = twoProcesses();
+    const { effect, end } = heldEffect();
+    const running = one.engine.execute(operation, effect);
+    await world.advance(0);
+    const reserving = two.engine.reserve(operation);
+    await world.advance(500);
+    end(0, committed('done'));
+    await running;
+    await world.advance(1_000);
+    expect(await reserving).toMatchObject({ decision: 'replay', state: 'committed' });
+    expect(two.types()).toEqual(['waited', 'replayed']);
+  });
+
+  it('[H17] a store that answers a claim with nonsense is emitted as a store error', async () => {
+    const { traits, read, scan, count, close } = sharedStore(memoryStore());
+    const swap = async () => ({ won: true }) as never;
+    const { engine, events } = setUp({ traits, read, scan, count, close, swap });
+    expect(await engine.execute(operation, never)).toMatchObject({ reason: 'store_unavailable' });
+    expect(events).toMatchObject([{ type: 'store_error', phase: 'claim' }]);
+  });
+
   it('[E11] a sweep that fails tells how many expired records it has left', async () => {
     const store = troubledStore(memoryStore());
     const { engine, world, events } = setUp(store);
