@@ -57,7 +57,7 @@ export interface EngineOptions {
   readonly world: World;
   readonly platform: Platform;
   readonly near?: NearTierOptions;
-  /** `false`: nobody sweeps but whoever calls `sweep`. */
+  /** `false`: only calls of `sweep` do it. */
   readonly sweep?: SweepOptions | false;
   readonly observe?: Observe;
   readonly audit?: Audit;
@@ -120,7 +120,7 @@ export class Engine {
 
   /**
    * The function form, for any code: returns the value, of this run or of the one before. Values are kept as JSON. One
-   * that JSON cannot hold is returned to whoever ran the effect, and retries are told `ONCE_NOT_RETAINED`.
+   * that JSON cannot hold is returned to the caller that ran the effect; retries get `ONCE_NOT_RETAINED`.
    */
   async once<T>(options: OnceOptions, effect: OnceEffect<T>): Promise<T> {
     refuseUnknown('once', options, KNOWN_BY_ONCE);
@@ -143,7 +143,7 @@ export class Engine {
       if (outcome.contentType === NOT_RETAINED) unkept = { value };
       return { as: 'committed', outcome };
     });
-    // Who ran it gets what it returned, this once.
+    // The caller that ran it gets what it returned, this once.
     const own = unkept as { readonly value: T } | null;
     const isOwn = own !== null && execution.kind === 'executed';
     const value = isOwn ? own.value : toValue<T>(execution);
@@ -168,7 +168,7 @@ export class Engine {
     return writeFenced(this.#parts, id, fence, policy, change);
   }
 
-  /** Keeps work for whoever executes it later under the same id. Placed twice, it is there once. */
+  /** Keeps work that is executed later under the same id. Placed twice, it is there once. */
   async place(work: Work | DoneWork, policy: Policy): Promise<Placed> {
     checkWork(work, policy);
     return placeWork(this.#parts, this.#parts.store, work, policy);
@@ -193,7 +193,7 @@ export class Engine {
     }
   }
 
-  /** Fails when the store does not answer, has not told the time yet, or takes no writes since one has failed. */
+  /** Fails when the store does not answer, has not given the time yet, or takes no writes since one has failed. */
   async ping(): Promise<void> {
     await this.#parts.clock.ready();
     await callStore(this.#parts, 'read', BOUND, () => this.#parts.store.read(NOBODY));

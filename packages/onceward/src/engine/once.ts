@@ -14,7 +14,7 @@ export interface OnceOptions extends OperationId {
   readonly policy?: Partial<Policy>;
   readonly probe?: Probe;
   readonly signal?: AbortSignal;
-  /** Told how the value came about, before it is returned. */
+  /** Called with how the value came about, before it is returned. */
   readonly onResult?: (result: OnceResult) => void;
 }
 

@@ -1,6 +1,6 @@
 import { checksumText } from '../record/checksum.ts';
 
-/** HalfSipHash under a secret: whoever chooses keys cannot make them meet in one place of a table. */
+/** HalfSipHash under a secret: a caller that chooses keys cannot make them collide in a table. */
 export class KeyHash {
   readonly #low: number;
   readonly #high: number;

@@ -127,7 +127,7 @@ export class NearTier {
   #running = 0;
   #evictions = 0;
 
-  /** With `secret` answers are spread, so that nobody outside can tell which keys would meet. */
+  /** With `secret`, nobody outside can find out which keys collide. */
   constructor(options: NearTierOptions = {}, secret = '') {
     this.#answers = new AnswerTable(secret);
     this.#maxEntries = options.maxEntries ?? 100_000;

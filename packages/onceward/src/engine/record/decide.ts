@@ -15,7 +15,7 @@ export interface Current {
   readonly revision: Revision;
   /** `null`: there is something, but it cannot be read. It counts as in doubt, never as absent. */
   readonly record: OperationRecord | null;
-  /** Claimed by an earlier life of an embedded store: whoever held it is gone. */
+  /** Claimed by an earlier life of an embedded store: the process that held it is gone. */
   readonly orphaned: boolean;
 }
 
@@ -130,7 +130,7 @@ export function isHeldBy(current: Current | null, owner: string): current is Cur
   return record?.state === 'pending' && record.owner === owner && !isReleased(record);
 }
 
-/** Resolved as void: for whoever asks next. See `openRecord`. */
+/** Resolved as void: free for the next request. See `openRecord`. */
 export function isOpen(record: OperationRecord): boolean {
   return record.state === 'pending' && isReleased(record) && record.fingerprint === '';
 }

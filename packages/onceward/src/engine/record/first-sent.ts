@@ -20,7 +20,7 @@ export function mayBeForgotten(
   // Whichever clock is wrong, what may be too old does not run.
   const now = time.latest;
   const { keepCommittedMs, keepLapsedMs = keepCommittedMs } = windows;
-  // Not the window of rejections: whoever makes that shorter wants them judged anew.
+  // Not the window of rejections: where that is shorter, they are to be judged anew.
   const keptMs = Math.min(keepCommittedMs, keepLapsedMs);
   return firstSentAt + keptMs <= now || firstSentAt > now + MOST_AHEAD;
 }

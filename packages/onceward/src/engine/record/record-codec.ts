@@ -43,7 +43,7 @@ const fromUtf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
  * Small records are cut from a slab: a buffer of its own for each would cost more than all the rest of encoding.
- * Whoever keeps the bytes for long copies them.
+ * A store that keeps the bytes for long copies them.
  */
 const SLAB = 65_536;
 let slab = new Uint8Array(SLAB);

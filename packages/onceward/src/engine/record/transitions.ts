@@ -217,7 +217,7 @@ export function doubtRecord(
   };
 }
 
-/** The fence of whoever holds the record: the claim's own revision until it has written again. */
+/** The fence of the attempt that holds the record: the claim's own revision until it has written again. */
 export function fenceOf(record: OperationRecord, revision: Revision): Revision {
   return record.fence === 0 ? revision : record.fence;
 }

@@ -16,7 +16,7 @@ export class NothingDone extends Error {
   override readonly name: string = 'NothingDone';
 }
 
-/** What the effect is given. Most effects look at little of it, so that what costs something is made when asked for. */
+/** What the effect is given. Most effects use little of it, so that what costs something is made when asked for. */
 export class RunningAttempt implements Attempt {
   readonly #parts: EngineParts;
   readonly #operation: Operation;

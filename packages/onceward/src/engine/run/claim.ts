@@ -104,7 +104,7 @@ export class Claim implements Waiter<SwapResult> {
     return this.#lost;
   }
 
-  /** True until the lease could have lapsed, as this process's own steady clock tells it. */
+  /** True until the lease could have lapsed, by this process's own steady clock. */
   get isFresh(): boolean {
     return this.#parts.world.elapsed() - this.#renewedAt < this.#policy.leaseMs;
   }

@@ -54,10 +54,12 @@ import { waitForChange } from './wait.ts';
  * Claim and settle call back and are not awaited: a chain of async functions would cost more than the steps it joins.
  * After every wait the claim is a belief; the next swap finds out whether it is still true.
  */
-export abstract class Driver implements Waiter<SwapResult> {
+export abstract class Driver<Result> implements Waiter<SwapResult> {
   protected readonly parts: EngineParts;
   protected readonly operation: Operation;
   protected readonly arrivedAt: DurationMs;
+  protected readonly resolve: (result: Result) => void;
+  protected readonly reject: (error: unknown) => void;
   /** An effect is never run twice for one arrival. */
   protected hasRun = false;
   #hasProbed = false;
@@ -66,37 +68,18 @@ export abstract class Driver implements Waiter<SwapResult> {
   #rounds: Rounds | null = null;
   #claiming: Claiming | null = null;
 
-  constructor(parts: EngineParts, operation: Operation, arrivedAt: DurationMs) {
+  constructor(
+    parts: EngineParts,
+    operation: Operation,
+    arrivedAt: DurationMs,
+    resolve: (result: Result) => void,
+    reject: (error: unknown) => void,
+  ) {
     this.parts = parts;
     this.operation = operation;
     this.arrivedAt = arrivedAt;
-  }
-
-  /** The claim is ours, as far as is known. */
-  protected abstract held(claim: Claim): void;
-
-  /** There is a result, and maybe an answer to remember. */
-  protected abstract end(execution: Execution, answer?: NearAnswer | null): void;
-
-  protected abstract fail(error: unknown): void;
-
-  /** The store did not answer. */
-  protected unreachable(error: unknown): void {
-    this.fail(error);
-  }
-
-  protected read(): Promise<Current | null> {
-    return readRecord(this.parts, this.operation.policy, this.operation.id);
-  }
-
-  protected decide(current: Current | null): Decision {
-    return decide(current, this.operation, this.operation.policy, this.parts.clock.time());
-  }
-
-  protected swap(claiming: Claiming): void {
-    const { id, policy } = this.operation;
-    const { expected, next } = claiming;
-    claiming.swap = startSwap(this.parts, 'claim', policy, id, expected, next, this);
+    this.resolve = resolve;
+    this.reject = reject;
   }
 
   /** The guess that is right most often: nothing is there, or what this caller has placed is. */
@@ -221,14 +204,48 @@ export abstract class Driver implements Waiter<SwapResult> {
         : refuse(parts, operation.id, reason, details);
     this.end(refusal);
   }
+
+  /** What is done with a claim that is ours, as far as is known. */
+  protected abstract held(claim: Claim): void;
+
+  /** There is a result, and maybe an answer to remember. */
+  protected abstract end(execution: Execution, answer?: NearAnswer | null): void;
+
+  protected fail(error: unknown): void {
+    this.reject(error);
+  }
+
+  /** The store did not answer. */
+  protected unreachable(error: unknown): void {
+    this.fail(error);
+  }
+
+  protected read(): Promise<Current | null> {
+    return readRecord(this.parts, this.operation.policy, this.operation.id);
+  }
+
+  protected decide(current: Current | null): Decision {
+    return decide(current, this.operation, this.operation.policy, this.parts.clock.time());
+  }
+
+  protected swap(claiming: Claiming): void {
+    const { id, policy } = this.operation;
+    const { expected, next } = claiming;
+    claiming.swap = startSwap(this.parts, 'claim', policy, id, expected, next, this);
+  }
 }
 
-/** Runs the effect under the claim, and settles. Speaks for its process: what it learns, those behind its run learn. */
-export class ExecuteDriver extends Driver implements SettleWaiter {
+/**
+ * Goes on from the claim, and speaks for its process: what it learns, those behind its run learn.
+ *
+ *   held      the caller is still there and the claim is fresh, or it is checked again
+ *   run       the effect, with a heartbeat beside it; `#ran` and `#threw` are how it ends
+ *   settle    one swap; `settled` and `settleFailed` are how it ends
+ *   end       the caller is answered, and those that wait are woken
+ */
+export class ExecuteDriver extends Driver<Execution> implements SettleWaiter {
   readonly #effect: Effect;
   readonly #run: Run;
-  readonly #resolve: (execution: Execution) => void;
-  readonly #reject: (error: unknown) => void;
   #claim: Claim | null = null;
   #settling: Settling | null = null;
   /** What the effect threw, where that is what is settled. */
@@ -237,17 +254,15 @@ export class ExecuteDriver extends Driver implements SettleWaiter {
   constructor(
     parts: EngineParts,
     operation: Operation,
-    effect: Effect,
-    run: Run,
     arrivedAt: DurationMs,
     resolve: (execution: Execution) => void,
     reject: (error: unknown) => void,
+    effect: Effect,
+    run: Run,
   ) {
-    super(parts, operation, arrivedAt);
+    super(parts, operation, arrivedAt, resolve, reject);
     this.#effect = effect;
     this.#run = run;
-    this.#resolve = resolve;
-    this.#reject = reject;
   }
 
   protected override held(claim: Claim): void {
@@ -259,7 +274,7 @@ export class ExecuteDriver extends Driver implements SettleWaiter {
     if (operation.signal?.aborted || !claim.isFresh) {
       this.#checkAgain(claim).catch((error) => this.fail(error));
     } else {
-      this.#startEffect(claim);
+      this.#runEffect(claim);
     }
   }
 
@@ -270,7 +285,7 @@ export class ExecuteDriver extends Driver implements SettleWaiter {
     const cause = signal?.aborted ? null : await claim.refresh();
     if (cause === 'lost') return this.follow(this.read());
     // The caller may have left while the claim was renewed.
-    if (cause === null && !signal?.aborted) return this.#startEffect(claim);
+    if (cause === null && !signal?.aborted) return this.#runEffect(claim);
     const refusal =
       cause === null
         ? refuse(parts, id, 'deadline')
@@ -279,7 +294,7 @@ export class ExecuteDriver extends Driver implements SettleWaiter {
     this.end(refusal);
   }
 
-  #startEffect(claim: Claim): void {
+  #runEffect(claim: Claim): void {
     const { parts, operation } = this;
     claim.startHeartbeat();
     parts.world.crashPoint?.('before-effect');
@@ -382,12 +397,12 @@ export class ExecuteDriver extends Driver implements SettleWaiter {
     const isDown = execution.kind === 'refused' && execution.reason === 'store_unavailable';
     const remembered = this.operation.remember === false ? null : answer;
     this.parts.near.end(this.#run, isDown ? execution : remembered);
-    this.#resolve(execution);
+    this.resolve(execution);
   }
 
   protected override fail(error: unknown): void {
     this.parts.near.end(this.#run, null);
-    this.#reject(error);
+    this.reject(error);
   }
 
   protected override unreachable(error: unknown): void {

@@ -100,7 +100,7 @@ function lead(
     return Promise.resolve(refuse(parts, operation.id, 'over_quota', RETRY_SOON));
   }
   return new Promise((resolve, reject) => {
-    new ExecuteDriver(parts, operation, effect, run, arrivedAt, resolve, reject).begin();
+    new ExecuteDriver(parts, operation, arrivedAt, resolve, reject, effect, run).begin();
   });
 }
 

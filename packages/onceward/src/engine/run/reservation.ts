@@ -63,31 +63,18 @@ export async function reserve(
   const near = parts.near.find(id, fingerprint, parts.clock.retentionNow());
   if (near === 'mismatch') return toReserveResult(refuse(parts, id, 'mismatch'));
   if (near instanceof NearAnswer) return toReserveResult(replay(parts, id, near, true));
+  const arrivedAt = parts.world.elapsed();
   return new Promise((resolve, reject) => {
-    new ReserveDriver(parts, operation, resolve, reject).begin();
+    new ReserveDriver(parts, operation, arrivedAt, resolve, reject).begin();
   });
 }
 
 /** Hands the claim to its caller. */
-class ReserveDriver extends Driver {
-  readonly #resolve: (result: ReserveResult) => void;
-  protected readonly fail: (error: unknown) => void;
-
-  constructor(
-    parts: EngineParts,
-    operation: Operation,
-    resolve: (result: ReserveResult) => void,
-    reject: (error: unknown) => void,
-  ) {
-    super(parts, operation, parts.world.elapsed());
-    this.#resolve = resolve;
-    this.fail = reject;
-  }
-
+class ReserveDriver extends Driver<ReserveResult> {
   protected override held(claim: Claim): void {
     const { id, attempt } = claim;
     this.parts.observe({ type: 'claimed', id, attempt });
-    this.#hand(claim).catch(this.fail);
+    this.#hand(claim).catch(this.reject);
   }
 
   async #hand(claim: Claim): Promise<void> {
@@ -99,12 +86,12 @@ class ReserveDriver extends Driver {
     }
     const { fence, attempt, record } = claim;
     const { leaseUntil, steps } = record;
-    this.#resolve({ decision: 'claimed', fence, attempt, leaseUntil, steps });
+    this.resolve({ decision: 'claimed', fence, attempt, leaseUntil, steps });
   }
 
   protected override end(execution: Execution, answer: NearAnswer | null = null): void {
     if (answer !== null) this.parts.near.remember(this.operation.id, answer);
-    this.#resolve(toReserveResult(execution));
+    this.resolve(toReserveResult(execution));
   }
 }
 

@@ -146,7 +146,7 @@ async function claimWithin(
     const leave = () => reject(left());
     signal?.addEventListener('abort', leave, { once: true });
     const driver = new Promise<Claim>((held, fail) => {
-      new TransactionDriver(parts, store, operation, held, fail).begin();
+      new TransactionDriver(parts, operation, held, fail, store).begin();
     });
     driver.then(resolve, reject).finally(() => signal?.removeEventListener('abort', leave));
   });
@@ -155,22 +155,18 @@ async function claimWithin(
 }
 
 /** Reads and claims in the store of a transaction, and gives the claim to the code that runs in it. */
-class TransactionDriver extends Driver {
+class TransactionDriver extends Driver<Claim> {
   readonly #store: RecordStore;
-  readonly #resolve: (claim: Claim) => void;
-  protected readonly fail: (error: unknown) => void;
 
   constructor(
     parts: EngineParts,
-    store: RecordStore,
     operation: Operation,
     resolve: (claim: Claim) => void,
     reject: (error: unknown) => void,
+    store: RecordStore,
   ) {
-    super(parts, operation, parts.world.elapsed());
+    super(parts, operation, parts.world.elapsed(), resolve, reject);
     this.#store = store;
-    this.#resolve = resolve;
-    this.fail = reject;
   }
 
   protected override async read(): Promise<Current | null> {
@@ -182,7 +178,7 @@ class TransactionDriver extends Driver {
   protected override swap({ expected, next }: Claiming): void {
     soundly(this.#store.swap(this.operation.id, expected, next)).then(
       (result) => this.succeeded(result),
-      this.fail,
+      this.reject,
     );
   }
 
@@ -195,12 +191,12 @@ class TransactionDriver extends Driver {
   }
 
   protected override held(claim: Claim): void {
-    this.#resolve(claim);
+    this.resolve(claim);
   }
 
   protected override end(execution: Execution, answer: NearAnswer | null = null): void {
     if (answer !== null) this.parts.near.remember(this.operation.id, answer);
-    this.fail(new RolledBack(execution));
+    this.reject(new RolledBack(execution));
   }
 }
 
@@ -237,7 +233,7 @@ async function runWithin(
   return { record: settled, settlement, fence };
 }
 
-/** The commit's reply was lost. The record, written in the same commit, tells whether it happened. */
+/** The commit's reply was lost. The record, written in the same commit, says whether it happened. */
 async function learnOutcome(
   parts: EngineParts,
   operation: Operation,

@@ -6,7 +6,7 @@ import { type DurationMs, type EpochMs, SECOND } from '../units.ts';
 import type { Timer, World } from '../world.ts';
 
 const COMPARED_EVERY_MS = 30 * SECOND;
-/** How often this process looks whether its own two clocks still go together. */
+/** How often this process checks whether its own two clocks still go together. */
 const LOOKS_EVERY_MS = 1 * SECOND;
 /** A slower answer says too little: the process may have stood still on the way. */
 const SLOWEST_ANSWER_MS = 1 * SECOND;

@@ -53,7 +53,7 @@ export class LateWork {
       try {
         if (await attempt()) return;
       } catch {
-        // The store is still out of reach; the failure has been told by `callStore`.
+        // The store is still out of reach; `callStore` has emitted the failure.
       }
       pause = Math.min(pause * 2, 5_000);
     }

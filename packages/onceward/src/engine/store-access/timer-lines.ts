@@ -1,11 +1,11 @@
 import type { DurationMs } from '../units.ts';
 import type { Timer, World } from '../world.ts';
 
-/** Something to be told after a while, unless it is over first. The line may hold on to it for a while after that. */
+/** Called after a while, unless it is over first. The line may hold on to it for a while after that. */
 export interface Due {
   /** When. The line sets it. */
   dueAt: DurationMs;
-  /** It has been told, or need not be any more. */
+  /** It has been called, or need not be any more. */
   isOver: boolean;
   due(): void;
 }
