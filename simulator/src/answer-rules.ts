@@ -95,6 +95,7 @@ function judgeRefusal(
     case 'in_doubt':
       return file.doubted ? null : 'told "in doubt" though there was no doubt';
     case 'in_progress': {
+      if (hadSettled(call, current)) return 'told "in progress" of what had settled before it came';
       const alone = file.calls.every(
         (other) => other === call || other.ended || other.life !== life,
       );
@@ -108,6 +109,20 @@ function judgeRefusal(
     default:
       return null;
   }
+}
+
+/** It settled, and everybody of this process had been answered, before this call came; nothing has gone wrong since. */
+function hadSettled(call: Call, current: Kept | null): boolean {
+  const { file, life, startedAt, arrival } = call;
+  if (current === null || current.corrupted) return false;
+  if (call.aborted || !call.wasCalm() || life.missedMs > 0) return false;
+  const { record } = current;
+  if (record.state !== 'committed' && record.state !== 'rejected') return false;
+  const isFresh = record.fingerprint === arrival.fingerprint && record.keepUntil > life.retention;
+  const runs = file.calls.some(
+    (other) => other.life === life && other.begun && other.endedAt >= startedAt,
+  );
+  return isFresh && !runs && current.appliedAt < startedAt;
 }
 
 export function judgeReserved(

@@ -22,6 +22,11 @@ class EffectFailed extends Error {
   override readonly name = 'EffectFailed';
 }
 
+/** Who leaves before the effect has begun is let go within a few of the engine's own timeouts. */
+const LEFT_MS = 1_500;
+/** Settle and commit, or roll back and look, each with a timeout of its own. */
+const ENDING_MS = 1_500;
+
 /** A caller of `execute`: what it asks, what its effect does, and what it makes of the answer. */
 export async function callExecute(
   simulation: Simulation,
@@ -47,7 +52,7 @@ export async function callTransaction(
   return conclude(simulation, call, engine.executeWithin(operation, store.transact, effect));
 }
 
-async function conclude(
+export async function conclude(
   simulation: Simulation,
   call: Call,
   running: Promise<Execution>,
@@ -58,6 +63,9 @@ async function conclude(
     if (!call.life.alive) return 'threw';
     const complaint = judgeAnswer(call, execution, simulation.table.get(call.file.operation.id));
     if (complaint !== null) judge.complain(complaint, call.file);
+    if (isStarved(simulation, call, execution)) {
+      judge.complain('a caller was refused though the store was only busy', call.file);
+    }
     return execution;
   } catch (error) {
     const expected =
@@ -69,7 +77,16 @@ async function conclude(
   }
 }
 
-function operationOf(simulation: Simulation, call: Call): Operation {
+/** Less than this is too little beside transactions that take turns with the store. */
+const ENOUGH_MS = 150;
+
+function isStarved(simulation: Simulation, { file }: Call, execution: Execution): boolean {
+  const isRefused = execution.kind === 'refused' && execution.reason === 'store_unavailable';
+  const { storeTimeoutMs } = file.operation.policy;
+  return isRefused && simulation.isFaultless && storeTimeoutMs >= ENOUGH_MS;
+}
+
+export function operationOf(simulation: Simulation, call: Call): Operation {
   const { arrival, file, life } = call;
   const { id, effect, policy } = file.operation;
   const stop = new AbortController();
@@ -77,6 +94,8 @@ function operationOf(simulation: Simulation, call: Call): Operation {
     life.world.startTimer(arrival.abortAfterMs, () => {
       call.aborted = true;
       stop.abort();
+      if (call.begun || call.ended) return;
+      simulation.expectEnd(call, LEFT_MS, 'a caller who had left was held');
     });
   }
   return {
@@ -104,7 +123,7 @@ function probeOf(simulation: Simulation, call: Call): Probe {
   };
 }
 
-function effectOf(simulation: Simulation, call: Call): Effect {
+export function effectOf(simulation: Simulation, call: Call): Effect {
   const { life, arrival, file } = call;
   const { script } = arrival;
   return async (attempt) => {
@@ -219,6 +238,7 @@ async function runInTransaction(
     } else simulation.judge.seeHappening(file, fact, null);
   });
   await life.sleep(script.afterMs);
+  simulation.expectEnd(call, ENDING_MS, 'a transaction held its caller after its effect had ended');
   return end(simulation, call, null);
 }
 

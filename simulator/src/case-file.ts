@@ -108,6 +108,8 @@ export interface Call {
   readonly startedAt: number;
   /** The clock of its process by which answers expire, when it came. */
   readonly retentionAtStart: number;
+  /** Nothing has gone wrong in the world since it came, nor shortly before. */
+  readonly wasCalm: () => boolean;
   /** Its caller has left. */
   aborted: boolean;
   /** An effect was begun for it. */

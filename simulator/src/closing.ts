@@ -1,4 +1,5 @@
 import type { Call } from './case-file.ts';
+import { fingerprintOf } from './draw-plan.ts';
 import { EPOCH } from './life.ts';
 import type { Arrival, OperationPlan } from './plan.ts';
 import type { Simulation } from './simulation.ts';
@@ -93,7 +94,7 @@ function closingCall(operation: OperationPlan, process: number): Arrival {
     at: 0,
     process,
     operation: operation.index,
-    fingerprint: 'same',
+    fingerprint: operation.style === 'once' ? fingerprintOf('same') : 'same',
     via: operation.style === 'transaction' ? 'transaction' : 'execute',
     script: {
       beforeMs: 5,

@@ -97,6 +97,45 @@ export function drawNonsense(dice: Dice, processes: number): PlannedEvent[] {
   return [{ kind: 'outage', at, forMs: dice.pick([100, 1_000, 4_000]), process, fault }];
 }
 
+/** Connections of transactions that lead nowhere, from their first statement or from a later one. */
+export function drawSilence(dice: Dice, processes: number): PlannedEvent[] {
+  if (!dice.chance(0.5)) return [];
+  return Array.from({ length: dice.between(1, 3) }, () => ({
+    kind: 'silence',
+    process: dice.below(processes),
+    transaction: dice.between(1, 4),
+    silence: { statement: dice.below(4), delivered: dice.chance(0.5) },
+  }));
+}
+
+/** A second or so of transactions, while somebody arrives. */
+export function drawBursts(
+  dice: Dice,
+  processes: number,
+  arrivals: readonly Arrival[],
+): PlannedEvent[] {
+  if (!dice.chance(0.3)) return [];
+  const { at } = dice.pick(arrivals);
+  const [transactions, process] = [dice.between(20, 150), dice.below(processes)];
+  return [
+    { kind: 'burst', at: Math.max(0, at - 20), process, transactions, eachMs: dice.between(1, 10) },
+  ];
+}
+
+/** A machine that comes back with its clock not set yet. */
+export function drawRestarts(
+  dice: Dice,
+  processes: number,
+  wrongClock: (dice: Dice) => number,
+): PlannedEvent[] {
+  if (!dice.chance(0.2)) return [];
+  const process = dice.below(processes);
+  const at = dice.below(HEAL_AT);
+  return [
+    { kind: 'crash', at, process, downMs: down(dice), graceMs: null, clockOffMs: wrongClock(dice) },
+  ];
+}
+
 /**
  * A process stands still in the midst of an effect, somebody else asks meanwhile, and an operator answers the doubt:
  * when the process comes to itself again, all has been said. Chance alone would seldom bring these together.

@@ -1,12 +1,21 @@
 import type { EffectKind, Policy } from 'onceward';
 import { Dice } from './dice.ts';
-import { drawFaults, drawNonsense, HEAL_AT } from './draw-faults.ts';
+import {
+  drawBursts,
+  drawFaults,
+  drawNonsense,
+  drawRestarts,
+  drawSilence,
+  HEAL_AT,
+} from './draw-faults.ts';
+import { simulatedPlatform } from './outcome-text.ts';
 import type {
   Arrival,
   EffectScript,
   Ending,
   OperationPlan,
   Plan,
+  PlannedEvent,
   ProcessPlan,
   StorePlan,
   Style,
@@ -26,14 +35,52 @@ export function drawPlan(seed: number): Plan {
       ? { ...process, skewMs: drawWrongClock(clocks) }
       : process;
   });
-  const operations = drawOperations(dice, store);
-  const arrivals = drawArrivals(dice, operations, processes.length);
+  const drawnOperations = drawOperations(dice, store);
+  const onces = new Dice(seed, 8);
+  const operations = drawnOperations.map((operation) =>
+    operation.style === 'execute' && onces.chance(0.15)
+      ? { ...operation, style: 'once' as const }
+      : operation,
+  );
+  const leaving = new Dice(seed, 7);
+  const arrivals = drawArrivals(dice, drawnOperations, processes.length).map((arrival) =>
+    arrival.via === 'transaction' && leaving.chance(0.3)
+      ? { ...arrival, abortAfterMs: leaving.pick([20, 300, 2_000]) }
+      : arrival,
+  );
   // Some worlds are calm: what goes wrong there goes wrong without an excuse.
   const isCalm = !dice.chance(0.85);
   const faults = isCalm ? [] : drawFaults(dice, operations, processes.length, arrivals);
   const nonsense = isCalm ? [] : drawNonsense(new Dice(seed, 6), processes.length);
-  const events = [...arrivals, ...faults, ...nonsense];
+  const silence = isCalm ? [] : drawSilence(new Dice(seed, 9), processes.length);
+  const restarts =
+    isCalm || !hasClock ? [] : drawRestarts(new Dice(seed, 10), processes.length, drawWrongClock);
+  const bursts = isCalm ? drawBursts(new Dice(seed, 11), processes.length, arrivals) : [];
+  const events = [...arrivals, ...faults, ...nonsense, ...silence, ...restarts, ...bursts].map(
+    (event) =>
+      event.kind === 'arrive' && operations[event.operation]!.style === 'once'
+        ? throughOnce(event)
+        : event,
+  );
   return { seed, store, processes, operations, events, healAt: HEAL_AT };
+}
+
+/** `once` has no word for a rejection, a release or a doubt but a throw. */
+function throughOnce(arrival: Arrival): PlannedEvent {
+  const { script, fingerprint } = arrival;
+  const hasWord = !['reject', 'release', 'doubt'].includes(script.ending);
+  return {
+    ...arrival,
+    via: 'once',
+    input: fingerprint,
+    fingerprint: fingerprintOf(fingerprint),
+    script: hasWord ? script : { ...script, ending: 'commit' },
+  };
+}
+
+/** The fingerprint that `once` makes of an input. */
+export function fingerprintOf(input: string): string {
+  return simulatedPlatform.digest(JSON.stringify(input));
 }
 
 function drawStore(dice: Dice): Omit<StorePlan, 'scansShares' | 'hasClock'> {

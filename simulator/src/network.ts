@@ -1,7 +1,7 @@
 import { StoreError } from 'onceward';
 import { Dice } from './dice.ts';
 import { EPOCH, type Life } from './life.ts';
-import type { Plan, StoreFault } from './plan.ts';
+import type { Plan, Silence, StoreFault } from './plan.ts';
 import type { Scheduler } from './scheduler.ts';
 
 /** What a request does when it arrives. It answers at once, later, or never. */
@@ -13,6 +13,8 @@ export class Network {
   readonly #scheduler: Scheduler;
   readonly #tell: (text: string) => void;
   readonly #calls: number[];
+  readonly #transactions: number[];
+  readonly #silences = new Map<string, Silence>();
   readonly #faults = new Map<string, StoreFault>();
   readonly #funerals = new Map<Life, (() => void)[]>();
   /** When something last went wrong, or clocks last jumped. */
@@ -23,7 +25,11 @@ export class Network {
     this.#scheduler = scheduler;
     this.#tell = tell;
     this.#calls = plan.processes.map(() => 0);
+    this.#transactions = plan.processes.map(() => 0);
     for (const event of plan.events) {
+      if (event.kind === 'silence') {
+        this.#silences.set(`${event.process} ${event.transaction}`, event.silence);
+      }
       if (event.kind === 'store_fault') {
         this.#faults.set(`${event.process} ${event.call}`, event.fault);
       }
@@ -38,19 +44,32 @@ export class Network {
     this.disturbedAt = Math.max(this.disturbedAt, untilMs);
   }
 
-  /** A call that the client's own driver gives up after a while, whatever the engine does. */
-  boundedCall<T>(life: Life, ms: number, request: Request<T>): Promise<T> {
+  /** What becomes of the next connection for a transaction. */
+  connect(life: Life): Silence | null {
+    const number = (this.#transactions[life.process] ?? 0) + 1;
+    this.#transactions[life.process] = number;
+    if (this.#scheduler.now >= this.#plan.healAt) return null;
+    const silence = this.#silences.get(`${life.process} ${number}`) ?? null;
+    if (silence === null) return null;
+    this.disturb(this.#plan.healAt);
+    this.#tell(`transaction ${number} of ${life.token}: silent from ${silence.statement} on`);
+    return silence;
+  }
+
+  /** A statement of a transaction. It ends with its connection, so nothing of it is ever sent again. */
+  callOnce<T>(life: Life, request: Request<T>): Promise<T> {
     let arrived = false;
-    return new Promise<T>((resolve, reject) => {
-      life.world.startTimer(ms, () => reject(unavailable('unknown')));
-      const once: Request<T> = (reply, fail) => {
-        // A transaction ends with its connection, so nothing of it is ever sent again.
-        if (arrived) return;
-        arrived = true;
-        request(reply, fail);
-      };
-      this.call(life, once).then(resolve, reject);
+    return this.call<T>(life, (reply, fail) => {
+      if (arrived) return;
+      arrived = true;
+      request(reply, fail);
     });
+  }
+
+  /** A request on a connection from which nothing comes back. */
+  callIntoSilence<T>(life: Life, delivered: boolean, request: Request<T>): Promise<T> {
+    if (delivered) this.send(life, () => request(ignore, ignore));
+    return new Promise(() => {});
   }
 
   /** `nonsense`: what a store with a mistake in it might answer. */

@@ -33,8 +33,8 @@ export interface ProcessPlan {
   readonly skewMs: number;
 }
 
-/** How callers reach an operation: through the engine, by reservation from afar, or in a transaction. */
-export type Style = 'execute' | 'reserve' | 'mixed' | 'transaction';
+/** How callers reach an operation: by `execute`, by `once`, by reservation from afar, or in a transaction. */
+export type Style = 'execute' | 'once' | 'reserve' | 'mixed' | 'transaction';
 
 export interface OperationPlan {
   readonly index: number;
@@ -73,7 +73,9 @@ export interface Arrival {
   readonly process: number;
   readonly operation: number;
   readonly fingerprint: string;
-  readonly via: 'execute' | 'reserve' | 'transaction';
+  /** What a caller of `once` asks for; its fingerprint is made of it. */
+  readonly input?: string;
+  readonly via: 'execute' | 'once' | 'reserve' | 'transaction';
   readonly script: EffectScript;
   readonly waitMs: number;
   readonly probe: boolean;
@@ -98,6 +100,14 @@ export type StoreFault =
   /** Nothing is done, and what comes back is no answer: a rejection that is no error, or a claim lost to nobody. */
   | { readonly as: 'nonsense'; readonly rejects: boolean };
 
+/** The connection of a transaction falls silent for good. */
+export interface Silence {
+  /** From this statement on; 0: there is no connection, and the driver says so in words of its own. */
+  readonly statement: number;
+  /** What is sent still arrives. */
+  readonly delivered: boolean;
+}
+
 export type PlannedEvent =
   | Arrival
   | {
@@ -121,6 +131,23 @@ export type PlannedEvent =
       readonly downMs: number;
       /** The engine is closed first, with this much time to finish what it can. */
       readonly graceMs: number | null;
+      /** It comes back with a wall clock that is so far off. */
+      readonly clockOffMs?: number;
+    }
+  | {
+      /** Transactions in a row on the store's own file, as a busy caller of SQLite makes them. */
+      readonly kind: 'burst';
+      readonly at: number;
+      readonly process: number;
+      readonly transactions: number;
+      readonly eachMs: number;
+    }
+  | {
+      readonly kind: 'silence';
+      readonly process: number;
+      /** Which transaction of the process, counted over all its lives. */
+      readonly transaction: number;
+      readonly silence: Silence;
     }
   | {
       readonly kind: 'crash_point';

@@ -6,6 +6,8 @@ import { Dice, mixed } from './dice.ts';
 import { Judge, type Violation } from './judge.ts';
 import { Life } from './life.ts';
 import { Network } from './network.ts';
+import { callOnce } from './once-caller.ts';
+import { OneFile } from './one-file.ts';
 import { operate } from './operator.ts';
 import { simulatedPlatform } from './outcome-text.ts';
 import type { Arrival, Plan, PlannedEvent } from './plan.ts';
@@ -26,8 +28,12 @@ export interface Told {
   readonly text: string;
 }
 
+/** What went wrong longer ago is over. */
+const LONGEST_FAULT_MS = 3_000;
 /** A world that has not ended by then never will. */
 const MOST_STEPS = 100_000;
+/** Nor is there so much to do at once. */
+const MOST_OF_A_MOMENT = 5_000;
 
 /** One world from its plan to its end. `step` moves it on; nothing in it happens by itself. */
 export class Simulation {
@@ -39,12 +45,14 @@ export class Simulation {
   readonly trace: Told[] = [];
   readonly calls: Call[] = [];
   readonly #locks = new RowLocks();
+  readonly #file: OneFile;
   readonly #running: (Running | null)[];
   readonly #lives: number[];
   readonly #passed: number[];
   readonly #downstreamKeys = new Map<string, CaseFile>();
   readonly #traced: boolean;
   #steps = 0;
+  #stepsOfMoment = 0;
   #over = false;
 
   constructor(plan: Plan, options: { readonly traced: boolean }) {
@@ -55,6 +63,7 @@ export class Simulation {
     const clock = { now: () => this.scheduler.now, calmSince: () => this.network.disturbedAt };
     this.judge = new Judge(plan, clock, tell);
     this.table = new RecordTable(this.scheduler, (write) => this.judge.seeWrite(write));
+    this.#file = new OneFile(this.scheduler, plan.seed);
     this.#running = plan.processes.map(() => null);
     this.#lives = plan.processes.map(() => 0);
     this.#passed = plan.processes.map(() => 0);
@@ -75,7 +84,11 @@ export class Simulation {
     if (this.#over || this.violation !== null) return false;
     this.#steps += 1;
     if (this.#steps > MOST_STEPS) this.judge.complain('the world does not come to rest', null);
-    return this.scheduler.step();
+    const before = this.scheduler.now;
+    const isOn = this.scheduler.step();
+    this.#stepsOfMoment = this.scheduler.now === before ? this.#stepsOfMoment + 1 : 0;
+    if (this.#stepsOfMoment > MOST_OF_A_MOMENT) this.judge.complain('time does not go on', null);
+    return isOn;
   }
 
   tell(text: string): void {
@@ -88,8 +101,22 @@ export class Simulation {
     });
   }
 
+  /** Nothing is planned to go wrong. */
+  get isFaultless(): boolean {
+    return this.plan.events.every(({ kind }) => kind === 'arrive' || kind === 'burst');
+  }
+
   running(process: number): Running | null {
     return this.#running[process] ?? null;
+  }
+
+  /** Complains unless the call ends within this time, thrice: a process that stands still is late with everything. */
+  expectEnd(call: Call, ms: number, complaint: string, times = 3): void {
+    call.life.world.startTimer(ms, () => {
+      if (call.ended) return;
+      if (times > 1) this.expectEnd(call, ms, complaint, times - 1);
+      else this.judge.complain(complaint, call.file);
+    });
   }
 
   /** Two operations must never share a key downstream, nor one operation have two. */
@@ -115,6 +142,7 @@ export class Simulation {
       life,
       startedAt: this.scheduler.now,
       retentionAtStart: life.retention,
+      wasCalm: () => this.network.disturbedAt + LONGEST_FAULT_MS < call.startedAt,
       aborted: false,
       begun: false,
       ended: false,
@@ -133,6 +161,7 @@ export class Simulation {
     const { engine, life, store } = running;
     if (call.arrival.via === 'reserve') await callReserve(this, call);
     else if (call.arrival.via === 'execute') call.result = await callExecute(this, call, engine);
+    else if (call.arrival.via === 'once') call.result = await callOnce(this, call, engine);
     else call.result = await callTransaction(this, call, engine, store);
     if (call.arrival.via !== 'reserve' && !life.alive) return;
     call.ended = true;
@@ -141,7 +170,7 @@ export class Simulation {
     done(call);
   }
 
-  #start(process: number): void {
+  #start(process: number, clockOffMs = 0): void {
     const planned = this.plan.processes[process]!;
     const number = (this.#lives[process] ?? 0) + 1;
     this.#lives[process] = number;
@@ -150,7 +179,7 @@ export class Simulation {
       process,
       number,
       scheduler: this.scheduler,
-      skewMs: planned.skewMs,
+      skewMs: planned.skewMs + clockOffMs,
       hasStoreClock: this.plan.store.hasClock,
       random: () => dice.unit(),
       diesAt: (name) => this.#diesAt(life, name),
@@ -162,6 +191,7 @@ export class Simulation {
       table: this.table,
       locks: this.#locks,
       network: this.network,
+      file: this.#file,
     });
     const { sweepEveryMs, near } = planned;
     const engine = new Engine({
@@ -175,7 +205,7 @@ export class Simulation {
     this.#running[process] = { life, engine, store };
   }
 
-  #crash(process: number, downMs: number): void {
+  #crash(process: number, downMs: number, clockOffMs = 0): void {
     const running = this.running(process);
     if (running === null) return;
     this.tell(`${running.life.token} dies`);
@@ -183,7 +213,7 @@ export class Simulation {
     this.#running[process] = null;
     running.life.crash();
     this.network.bury(running.life);
-    this.scheduler.after(downMs, () => this.#start(process));
+    this.scheduler.after(downMs, () => this.#start(process, clockOffMs));
   }
 
   /** An orderly end: the engine closes, and when it says that it has, or time is up, the process is gone. */
@@ -225,7 +255,7 @@ export class Simulation {
         this.arrive(event);
         break;
       case 'crash':
-        if (event.graceMs === null) this.#crash(event.process, event.downMs);
+        if (event.graceMs === null) this.#crash(event.process, event.downMs, event.clockOffMs);
         else this.#shutDown(event.process, event.graceMs, event.downMs);
         break;
       case 'pause':
@@ -235,6 +265,9 @@ export class Simulation {
         this.network.disturb(this.plan.healAt);
         this.tell(`the clock of p${event.process} jumps by ${event.byMs} ms`);
         this.running(event.process)?.life.jump(event.byMs);
+        break;
+      case 'burst':
+        this.#burst(event);
         break;
       case 'corrupt':
         this.#corrupt(event);
@@ -247,6 +280,14 @@ export class Simulation {
       case 'outage':
         this.tell(`the store is out for ${event.forMs} ms`);
     }
+  }
+
+  #burst(event: Extract<PlannedEvent, { kind: 'burst' }>): void {
+    const life = this.running(event.process)?.life;
+    if (life === undefined) return;
+    this.tell(`${life.token} makes ${event.transactions} transactions in a row`);
+    this.network.disturb(this.plan.healAt);
+    this.#file.burst(life, event);
   }
 
   #pause(event: Extract<PlannedEvent, { kind: 'pause' }>): void {

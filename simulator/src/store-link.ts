@@ -48,18 +48,24 @@ export class StoreLink implements TransactionalStore<Transaction> {
 
   read(id: OperationId): Promise<StoredRecord | null> {
     const { network, life, table } = this.#parts;
-    return network.call(life, (reply) => reply(copyOf(table.get(id))));
+    const spoilt = spoiltForm(table.get(id));
+    return network.call<StoredRecord | null>(life, (reply) => reply(copyOf(table.get(id))), spoilt);
   }
 
   swap(id: OperationId, expected: Revision | null, next: NextRecord | null): Promise<SwapResult> {
-    const { network, life, table, locks } = this.#parts;
+    const { network, life, table, locks, file } = this.#parts;
     const tooLarge = refuseTooLarge(next, this.traits);
     if (tooLarge !== null) return Promise.reject(tooLarge);
     const nonsense = expected === null ? LOST_TO_NOBODY : undefined;
     return network.call<SwapResult>(
       life,
       (reply) => {
-        locks.whenFree(id, null, () => reply(table.swap(life, id, expected, next)));
+        const write = () => {
+          // Somebody may have taken the row while the file was busy.
+          if (locks.isHeld(id)) locks.whenFree(id, null, () => file.whenFree(write));
+          else reply(table.swap(life, id, expected, next));
+        };
+        file.whenFree(write);
       },
       nonsense,
     );
@@ -67,7 +73,8 @@ export class StoreLink implements TransactionalStore<Transaction> {
 
   async *scan(query: ScanQuery): AsyncIterable<ScannedRecord> {
     const { network, life, table } = this.#parts;
-    yield* await network.call<readonly Kept[]>(life, (reply) => reply(table.scan(query)));
+    const spoilt = table.scan(query).map((kept) => ({ ...kept, ...spoiltForm(kept) }));
+    yield* await network.call<readonly Kept[]>(life, (reply) => reply(table.scan(query)), spoilt);
   }
 
   count(): Promise<StoreCount> {
@@ -90,9 +97,9 @@ export class StoreLink implements TransactionalStore<Transaction> {
     const transaction = new Transaction(this.#parts);
     let result: T;
     try {
-      result = await work(transaction);
+      result = await transaction.inTime(work(transaction));
     } catch (error) {
-      transaction.rollBack();
+      await transaction.rollBack();
       throw error;
     }
     await transaction.commit();
@@ -146,4 +153,11 @@ export class StoreLink implements TransactionalStore<Transaction> {
       signal.addEventListener('abort', stop, { once: true });
     });
   }
+}
+
+/** A record whose bytes come as something else, as a driver of another make may give them. */
+function spoiltForm(kept: Kept | null): StoredRecord | undefined {
+  if (kept === null) return undefined;
+  const bytes = Uint8Array.from(kept.bytes).buffer as unknown as Uint8Array;
+  return { revision: kept.revision, bytes };
 }

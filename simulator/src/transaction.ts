@@ -8,8 +8,9 @@ import {
   type SwapResult,
 } from 'onceward';
 import type { Life } from './life.ts';
-import type { Network } from './network.ts';
-import type { StorePlan } from './plan.ts';
+import type { Network, Request } from './network.ts';
+import type { OneFile } from './one-file.ts';
+import type { Silence, StorePlan } from './plan.ts';
 import { copyOf, type RecordTable, refuseTooLarge } from './record-table.ts';
 import type { RowLocks } from './row-locks.ts';
 
@@ -19,6 +20,7 @@ export interface DatabaseParts {
   readonly table: RecordTable;
   readonly locks: RowLocks;
   readonly network: Network;
+  readonly file: OneFile;
 }
 
 interface Staged {
@@ -30,18 +32,25 @@ interface Staged {
 /** How long the database takes to notice that a client is gone. */
 const NOTICED_AFTER_MS = 200;
 const DROPPED_AFTER_MS = 2_800;
-/** The driver's own patience; the engine leaves a wait for another transaction to it. */
-const STATEMENT_TIMEOUT_MS = 15_000;
+/** For the whole of the work: the engine leaves a wait for another transaction to whoever opened this one. */
+const TRANSACTION_TIMEOUT_MS = 15_000;
+/** For COMMIT and ROLLBACK. */
+const ENDING_TIMEOUT_MS = 1_000;
 
 /** One transaction of the simulated database: staged records and staged effects, applied in one commit or never. */
 export class Transaction {
   readonly #parts: DatabaseParts;
   readonly #staged = new Map<string, Staged>();
   readonly #effects: (() => void)[] = [];
+  readonly #silence: Silence | null;
+  #statements = 0;
   #open = true;
 
   constructor(parts: DatabaseParts) {
     this.#parts = parts;
+    this.#silence = parts.network.connect(parts.life);
+    // A driver raises errors of its own.
+    if (this.#silence?.statement === 0) throw new Error('connect ECONNREFUSED');
     parts.network.whenGone(parts.life, NOTICED_AFTER_MS, () => this.#end());
   }
 
@@ -50,16 +59,25 @@ export class Transaction {
     this.#effects.push(effect);
   }
 
-  rollBack(): void {
-    const { network, life } = this.#parts;
-    network.send(life, () => this.#end());
+  /** Runs `work` for as long as a transaction may last. Then its connection is ended, and the database rolls back. */
+  inTime<T>(work: Promise<T>): Promise<T> {
+    return this.#bounded(work, TRANSACTION_TIMEOUT_MS, () => gone('ONCE_ROLLED_BACK'));
   }
 
-  commit(): Promise<void> {
-    const { network, life, table } = this.#parts;
-    const committed = network.boundedCall<void>(life, STATEMENT_TIMEOUT_MS, (reply, fail) => {
+  /** Resolves when the database has rolled back, or when its connection has been given up. */
+  async rollBack(): Promise<void> {
+    const ending = this.#send<void>((reply) => {
+      this.#end();
+      reply(undefined);
+    });
+    await this.#bounded(ending, ENDING_TIMEOUT_MS, lost).catch(() => this.#drop());
+  }
+
+  async commit(): Promise<void> {
+    const { life, table } = this.#parts;
+    const committing = this.#send<void>((reply, fail) => {
       if (!this.#open) {
-        fail(gone());
+        fail(gone('ONCE_STORE_UNAVAILABLE'));
         return;
       }
       for (const { id, revision, next } of this.#staged.values()) {
@@ -69,9 +87,12 @@ export class Transaction {
       this.#end();
       reply(undefined);
     });
-    // Should the commit never arrive, the database ends the transaction of a connection that is gone.
-    committed.catch(() => network.later(DROPPED_AFTER_MS, () => this.#end()));
-    return committed;
+    try {
+      await this.#bounded(committing, ENDING_TIMEOUT_MS, lost);
+    } catch (error) {
+      this.#drop();
+      throw error;
+    }
   }
 
   records(traits: StoreTraits): RecordStore {
@@ -88,8 +109,7 @@ export class Transaction {
   }
 
   #read(id: OperationId) {
-    const { network, life } = this.#parts;
-    return network.call<ReturnType<typeof copyOf>>(life, (reply) => reply(this.#see(id)));
+    return this.#send<ReturnType<typeof copyOf>>((reply) => reply(this.#see(id)));
   }
 
   #swap(
@@ -98,13 +118,13 @@ export class Transaction {
     expected: Revision | null,
     next: NextRecord | null,
   ): Promise<SwapResult> {
-    const { network, life, table, locks } = this.#parts;
+    const { table, locks } = this.#parts;
     const tooLarge = refuseTooLarge(next, traits);
     if (tooLarge !== null) return Promise.reject(tooLarge);
-    return network.boundedCall<SwapResult>(life, STATEMENT_TIMEOUT_MS, (reply, fail) => {
+    return this.#send<SwapResult>((reply, fail) => {
       locks.whenFree(id, this, () => {
         if (!this.#open) {
-          fail(gone());
+          fail(gone('ONCE_STORE_UNAVAILABLE'));
           return;
         }
         const current = this.#see(id);
@@ -130,6 +150,27 @@ export class Transaction {
     return seen;
   }
 
+  #send<T>(request: Request<T>): Promise<T> {
+    const { network, life } = this.#parts;
+    this.#statements += 1;
+    const isSilent = this.#silence !== null && this.#statements >= this.#silence.statement;
+    return isSilent
+      ? network.callIntoSilence(life, this.#silence.delivered, request)
+      : network.callOnce(life, request);
+  }
+
+  #bounded<T>(work: Promise<T>, ms: number, late: () => StoreError): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const timer = this.#parts.life.world.startTimer(ms, () => reject(late()));
+      work.then(resolve, reject).finally(() => timer.cancel());
+    });
+  }
+
+  /** Should nothing arrive any more, the database ends the transaction of a connection that is gone. */
+  #drop(): void {
+    this.#parts.network.later(DROPPED_AFTER_MS, () => this.#end());
+  }
+
   #end(): void {
     this.#open = false;
     this.#staged.clear();
@@ -137,8 +178,10 @@ export class Transaction {
   }
 }
 
-function gone(): StoreError {
-  return new StoreError('ONCE_STORE_UNAVAILABLE', 'the transaction has been rolled back', {
-    applied: 'no',
-  });
+function gone(code: 'ONCE_ROLLED_BACK' | 'ONCE_STORE_UNAVAILABLE'): StoreError {
+  return new StoreError(code, 'the transaction has been rolled back', { applied: 'no' });
+}
+
+function lost(): StoreError {
+  return new StoreError('ONCE_STORE_UNAVAILABLE', 'the connection was lost');
 }

@@ -61,5 +61,6 @@ export type { FencedChange, FencedResult, ReserveResult } from './engine/run/res
 export type { Transact, TransactionEffect } from './engine/run/transaction.ts';
 export type { World } from './engine/world.ts';
 export { createOnceward, type OncewardOptions } from './onceward.ts';
+export { engineOf } from './runtime/engine-of.ts';
 export { nodePlatform } from './runtime/node-platform.ts';
 export { nodeWorld } from './runtime/node-world.ts';

@@ -20,22 +20,30 @@ const FURTHEST_BACK_MS = 20_000;
 export function drawEndToEnd(seed: number): EndToEndPlan {
   const dice = new Dice(seed * 2_654_435_761);
   const windowMs = dice.pick([2 * MINUTE, 10 * MINUTE]);
+  const wishes = drawWishes(dice);
   return {
     seed,
     profile: dice.pick(['http', 'http', 'sync', 'stripe'] as const),
     gateways: dice.between(1, 2),
     locks: dice.pick(['web', 'web', 'lease', 'none'] as const),
+    tabs: dice.between(1, 2),
     leaseMs: dice.pick([5_000, MINUTE]),
     upstreamTimeoutMs: dice.pick([2_000, 8_000, 20_000]),
     slowestEffectMs: dice.pick([5, 500, 12_000]),
+    slowestCredentialsMs: dice.pick([1, 50, 12_000]),
     keepMs: windowMs + 2 * MINUTE,
     windowMs,
-    away: dice.chance(0.15)
-      ? { at: dice.between(1_000, STORM_MS), ms: windowMs * 2 + 4 * MINUTE }
-      : null,
+    away: drawAway(dice, wishes.intentions, windowMs * 2 + 4 * MINUTE),
     rates: drawRates(dice),
-    ...drawWishes(dice),
+    ...wishes,
   };
+}
+
+/** Some leave in the very moment in which something is on its way to the ledger. */
+function drawAway(dice: Dice, intentions: readonly PlannedIntention[], ms: number) {
+  const write = intentions.find(({ kind, at }) => kind === 'write' && at > 2_000);
+  if (write !== undefined && dice.chance(0.2)) return { at: write.at + dice.between(1, 80), ms };
+  return dice.chance(0.15) ? { at: dice.between(1_000, STORM_MS), ms } : null;
 }
 
 function drawRates(dice: Dice): Rates {
@@ -56,6 +64,8 @@ function drawRates(dice: Dice): Rates {
     resetBefore: often(0.15),
     resetAfter: often(0.25),
     refreshFails: often(0.5),
+    credentialsHang: often(0.1),
+    atTheDoor: often(0.2),
   };
 }
 
@@ -73,7 +83,7 @@ function drawIntentions(dice: Dice, users: readonly string[]): PlannedIntention[
         ? (['write', 'write', 'plain', 'job'] as const)
         : (['plain', 'plain', 'group', 'job'] as const),
     );
-    const later = () => dice.between(0, dice.pick([3_000, 40_000]));
+    const later = () => dice.between(0, dice.pick([300, 3_000, 40_000]));
     return {
       name: `op${i}`,
       kind,
@@ -83,6 +93,7 @@ function drawIntentions(dice: Dice, users: readonly string[]): PlannedIntention[
       steps: kind === 'group' ? dice.between(2, 3) : 1,
       refused: dice.chance(0.2),
       long: dice.chance(0.15),
+      unsendable: dice.chance(0.1),
       editAfterMs: kind === 'plain' && dice.chance(0.2) ? later() : null,
       cancelAfterMs: dice.chance(0.15) ? later() : null,
       retries: dice.between(0, 3),
@@ -106,7 +117,7 @@ function drawEvent(dice: Dice, users: readonly string[], at: number): PlannedEve
   const kind = dice.pick([
     ...(['kill', 'kill', 'kill', 'kill', 'open tab', 'offline', 'store down'] as const),
     ...(['upstream down', 'clock', 'token expires', 'sign in', 'verdicts', 'verdicts'] as const),
-    'ledger loses' as const,
+    ...(['ledger loses', 'pause'] as const),
   ]);
   switch (kind) {
     case 'kill':
@@ -120,6 +131,7 @@ function drawEvent(dice: Dice, users: readonly string[], at: number): PlannedEve
     case 'offline':
     case 'store down':
     case 'upstream down':
+    case 'pause':
       return { kind, at, ms };
     default:
       return { kind, at };

@@ -1,4 +1,4 @@
-import { leaseLock, noLock, type WaitingOperation } from 'onceward/client';
+import { leaseLock, noLock, type PauseReason, type WaitingOperation } from 'onceward/client';
 import { SimulatedDevice, type Tab } from '../outbox/simulated-device.ts';
 import { Dice, VirtualTime } from '../outbox/virtual-time.ts';
 import { Judge, type Violation } from './judge.ts';
@@ -21,9 +21,11 @@ const LOOK_MS = 7_000;
 const CONCLUDE_MS = 20_000;
 /** How often doubts are asked about again at the end. */
 const ROUNDS = 3;
-/** A redirect is kept as any answer is, and says nothing about what was done before it. */
+/** A pause that was stored a moment ago may come too late for what was just being begun. */
+const PAUSE_TAKES_MS = 100;
 /** Worlds last far shorter than the patience of an outbox. */
 const BUSY = /HTTP (429|503)/;
+/** A redirect is kept as any answer is, and says nothing about what was done before it. */
 const KEPT_REDIRECT = /redirected/;
 
 /**
@@ -45,6 +47,9 @@ export class EndToEndWorld {
   readonly #isTraced: boolean;
   #events = 0;
   #roundsLeft = ROUNDS;
+  /** Since when nothing may be begun; `null`: the user has gone on, or was not told that it is stored. */
+  #pausedAt: number | null = null;
+  #resumedAt = 0;
   #hasHealed = false;
   #isAway = false;
   #isOver = false;
@@ -58,14 +63,24 @@ export class EndToEndWorld {
     const tell = (text: string) => this.#tell(text);
     const judge = new Judge(tell, plan.locks !== 'none');
     this.judge = judge;
-    this.#tokens = new Tokens(time, diceFor(1), plan.intentions[0]?.user ?? '');
-    this.#tokens.refreshFails = rates.refreshFails;
+    this.#tokens = new Tokens(time, diceFor(1), plan.intentions[0]?.user ?? '', {
+      refreshFails: rates.refreshFails,
+      hang: rates.credentialsHang,
+      slowestMs: plan.slowestCredentialsMs,
+    });
     this.#servers = new Servers({ plan, time, tokens: this.#tokens, judge, tell });
     const hosts = { 'api.test': this.#servers.gateway, 'serve.test': this.#servers.server };
     this.#network = new Network(time, diceFor(2), hosts, { ...rates });
     this.#stored = this.#watchStorage();
     this.#device = this.#openDevice(diceFor(3));
-    const around = { plan, device: this.#device, stored: this.#stored, time, tokens: this.#tokens };
+    const around = {
+      plan,
+      device: this.#device,
+      stored: this.#stored,
+      time,
+      tokens: this.#tokens,
+      judge,
+    };
     this.#user = new User({ ...around, dice: diceFor(4) });
     this.#ledgerUser = this.#openLedgerUser(diceFor(5));
     this.#begin();
@@ -87,7 +102,7 @@ export class EndToEndWorld {
   }
 
   #end(): false {
-    for (const tab of this.#device.tabs) tab.kill();
+    this.#device.end();
     this.#servers.killAll();
     return false;
   }
@@ -103,7 +118,9 @@ export class EndToEndWorld {
         options: (storage, world) => ({
           ...(locks === 'lease' && { lock: leaseLock(storage, { world }) }),
           ...(locks === 'none' && { lock: noLock }),
-          auth: this.#tokens.auth,
+          auth: this.#tokens.authFor(() =>
+            this.judge.violate('credentials are refreshed one at a time', 'twice in one tab'),
+          ),
           owner: () => this.#tokens.user,
           replayWindowMs,
         }),
@@ -131,6 +148,7 @@ export class EndToEndWorld {
     return new WitnessedStorage({
       waits: (before, now) => {
         judge.waits(before, now);
+        if (now.begun > (before?.state === 'waiting' ? before.begun : 0)) this.#checkPause(now.id);
         this.#user.noteSending(now);
       },
       isDone: (operation) => {
@@ -153,10 +171,10 @@ export class EndToEndWorld {
   }
 
   #begin(): void {
-    const { events, away } = this.plan;
+    const { events, away, tabs } = this.plan;
     this.#servers.start();
     this.#startWriter();
-    this.#ensureTab();
+    for (let tab = 0; tab < tabs; tab += 1) this.#device.openTab();
     for (const event of events) this.#time.after(event.at, () => this.#strike(event));
     if (away !== null) this.#time.after(away.at, () => this.#putAway(away.ms));
     const back = away === null ? 0 : away.at + away.ms + 1_000;
@@ -196,6 +214,9 @@ export class EndToEndWorld {
       case 'clock':
         if (event.who === 'tab') this.#device.clock.offsetMs = event.ms;
         else this.#servers.clockOf(event.who).offsetMs = event.ms;
+        break;
+      case 'pause':
+        void this.#pause(event.ms);
         break;
       case 'token expires':
         this.#tokens.expire();
@@ -247,24 +268,60 @@ export class EndToEndWorld {
     if (!this.#isAway && this.#device.tabs.length === 0) this.#device.openTab();
   }
 
+  /** The user stops everything for a while, as on a metered network. */
+  async #pause(ms: number): Promise<void> {
+    const tab = this.#device.tabs[0];
+    if (tab === undefined) return;
+    this.#time.after(ms, () => this.#resume());
+    try {
+      await tab.outbox.pause();
+    } catch {
+      return;
+    }
+    // One that was being resumed just then may be either.
+    const isSure = this.#time.now - this.#resumedAt > PAUSE_TAKES_MS;
+    if (isSure && tab.isAlive()) this.#pausedAt = this.#time.now;
+  }
+
+  #resume(): void {
+    this.#pausedAt = null;
+    this.#resumedAt = this.#time.now;
+    for (const { outbox } of this.#device.tabs) outbox.resume().catch(() => {});
+  }
+
+  #checkPause(id: string): void {
+    if (this.#pausedAt === null || this.#time.now - this.#pausedAt <= PAUSE_TAKES_MS) return;
+    this.judge.violate('nothing is begun while the user has paused', id);
+  }
+
   /** The user answers the sign-in page, if one is shown. */
   #answerSignIn(): void {
-    const isAsked = ({ outbox }: Tab) => outbox.status.getSnapshot().paused === 'auth';
-    if (this.#device.tabs.some(isAsked)) this.#signIn(this.#tokens.user);
+    const isPaused =
+      (reason: PauseReason) =>
+      ({ outbox }: Tab) =>
+        outbox.status.getSnapshot().paused === reason;
+    if (this.#device.tabs.some(isPaused('auth'))) this.#signIn(this.#tokens.user);
+    // Whoever wanted to go on may have been killed over it.
+    else if (this.#hasHealed && this.#device.tabs.some(isPaused('user'))) this.#resume();
   }
 
   #signIn(user: string): void {
     this.#tokens.signIn(user);
-    for (const { outbox } of this.#device.tabs) outbox.resume().catch(() => {});
+    this.#resume();
   }
 
   #heal(): void {
     this.#tell('-- the world heals');
     this.#hasHealed = true;
-    Object.assign(this.#network.faults, { lostRequest: 0, lostAnswer: 0, lateRequest: 0 });
+    Object.assign(this.#network.faults, {
+      lostRequest: 0,
+      lostAnswer: 0,
+      lateRequest: 0,
+      atTheDoor: 0,
+    });
     Object.assign(this.#device.faults, { writeFails: 0, noticeLost: 0 });
     this.#servers.heal();
-    this.#tokens.refreshFails = 0;
+    Object.assign(this.#tokens.faults, { refreshFails: 0, hang: 0, slowestMs: 50 });
     this.#device.setOnline(true);
     this.#conclude();
   }

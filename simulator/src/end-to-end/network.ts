@@ -34,6 +34,7 @@ export interface NetworkFaults {
   lostRequest: number;
   lostAnswer: number;
   lateRequest: number;
+  atTheDoor: number;
 }
 
 /** Longer than a client waits for an answer, and so after it has tried again. */
@@ -64,13 +65,16 @@ export class Network {
       new Promise((resolve, reject) => {
         const caller: Caller = { hasLeft: false, whenLeft: null };
         const tell = (act: () => void) => isAlive() && act();
-        init?.signal?.addEventListener('abort', () => {
-          tell(() => reject(init.signal?.reason));
+        const leave = () => {
+          tell(() => reject(init?.signal?.reason));
           if (!this.#dice.chance(0.5)) return;
           caller.hasLeft = true;
           caller.whenLeft?.();
-        });
+        };
+        init?.signal?.addEventListener('abort', leave, { once: true });
         this.#carry(requestOf(String(input), init), caller, (answer, error) => {
+          // A combined signal that someone listens to is never collected, nor is the world that the listener holds.
+          init?.signal?.removeEventListener('abort', leave);
           tell(() => (answer === null ? reject(error) : resolve(responseOf(answer))));
         });
       });
@@ -94,7 +98,10 @@ export class Network {
         const refused = new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } });
         return arrive(null, refused);
       }
-      receive(request, caller, (answer) => {
+      const answered: typeof receive = dice.chance(faults.atTheDoor)
+        ? (_request, _caller, reply) => reply(dice.pick(AT_THE_DOOR))
+        : receive;
+      answered(request, caller, (answer) => {
         this.#time.after(dice.between(1, 30), () => {
           if (answer === null || dice.chance(faults.lostAnswer)) lose();
           else arrive(answer, null);
@@ -130,6 +137,13 @@ function responseOf(answer: WireAnswer): Response {
   };
   return response as unknown as Response;
 }
+
+/** What a firewall says, or a proxy that has lost its routes. */
+const AT_THE_DOOR: readonly WireAnswer[] = [403, 404].map((status) => ({
+  status,
+  headers: ['content-type', 'text/html'],
+  body: '<h1>No</h1>',
+}));
 
 const LOGIN_PAGE: WireAnswer = {
   status: 200,

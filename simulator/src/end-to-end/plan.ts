@@ -17,6 +17,10 @@ export interface Rates {
   readonly resetBefore: number;
   readonly resetAfter: number;
   readonly refreshFails: number;
+  /** `auth.headers()` of the application never answers. */
+  readonly credentialsHang: number;
+  /** Something before the servers, which knows no keys, says 403 or 404. */
+  readonly atTheDoor: number;
 }
 
 export type IntentionKind = 'plain' | 'group' | 'job' | 'write';
@@ -33,6 +37,8 @@ export interface PlannedIntention {
   readonly refused: boolean;
   /** The answer is too long to be kept. */
   readonly long: boolean;
+  /** It is first asked for with an address to which nothing can be sent; a group names what no answer has. */
+  readonly unsendable: boolean;
   /** When it is changed or taken back, after it was queued. */
   readonly editAfterMs: number | null;
   readonly cancelAfterMs: number | null;
@@ -48,6 +54,7 @@ export type PlannedEvent =
   | { readonly kind: 'upstream down'; readonly at: number; readonly ms: number }
   | { readonly kind: 'clock'; readonly at: number; readonly who: ProcessName; readonly ms: number }
   | { readonly kind: 'token expires'; readonly at: number }
+  | { readonly kind: 'pause'; readonly at: number; readonly ms: number }
   | { readonly kind: 'sign in'; readonly at: number; readonly user: string }
   | { readonly kind: 'verdicts'; readonly at: number }
   | { readonly kind: 'ledger loses'; readonly at: number; readonly what: 'state' | 'history' };
@@ -61,10 +68,14 @@ export interface EndToEndPlan {
   readonly gateways: number;
   /** What keeps two tabs from sending at the same time. `none`: nothing, and lanes have no order then. */
   readonly locks: 'web' | 'lease' | 'none';
+  /** How many tabs are open at first. */
+  readonly tabs: number;
   readonly leaseMs: number;
   readonly upstreamTimeoutMs: number;
   /** How long an effect takes at most. */
   readonly slowestEffectMs: number;
+  /** How long the application takes at most to give credentials, or to get new ones. */
+  readonly slowestCredentialsMs: number;
   /** How long the servers keep an answer. */
   readonly keepMs: number;
   /** How long the device counts on it. */

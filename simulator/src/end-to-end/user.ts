@@ -1,6 +1,7 @@
-import type { FailedOperation, WaitingOperation } from 'onceward/client';
+import type { FailedOperation, OutboxRequest, WaitingOperation } from 'onceward/client';
 import type { SimulatedDevice, Tab } from '../outbox/simulated-device.ts';
 import type { Dice, VirtualTime } from '../outbox/virtual-time.ts';
+import type { Judge } from './judge.ts';
 import type { EndToEndPlan, PlannedIntention } from './plan.ts';
 import type { Tokens } from './tokens.ts';
 import type { Command } from './upstream.ts';
@@ -21,6 +22,7 @@ export interface UserSurroundings {
   readonly tokens: Tokens;
   readonly time: VirtualTime;
   readonly dice: Dice;
+  readonly judge: Judge;
 }
 
 /** Whoever uses the device: wants things done, tries again after every crash, changes and takes back some. */
@@ -128,7 +130,7 @@ export class User {
   }
 
   #enqueueIn(tab: Tab, intention: PlannedIntention): Promise<{ id: string }> {
-    const { name, kind, lane, steps, refused } = intention;
+    const { name, kind, lane, steps, refused, unsendable } = intention;
     if (kind === 'job') {
       const key = `device:${name.slice(2)}:0123456789abcdef`;
       const json = {
@@ -142,14 +144,32 @@ export class User {
     const last = steps - 1;
     const request = (step: number, undo = false) => ({
       url: 'https://api.test/orders',
-      json: { ...commandOf(intention, step), refuse: refused && step === last && !undo, undo },
+      json: {
+        ...commandOf(intention, step),
+        refuse: refused && step === last && !undo,
+        undo,
+        ...(kind === 'group' && unsendable && step === last && !undo && { note: '{{0.nothing}}' }),
+      },
     });
-    if (kind === 'plain') return tab.outbox.enqueue(request(0), options);
+    if (kind === 'plain') {
+      if (intention.unsendable) this.#tryUnsendable(tab, request(0));
+      return tab.outbox.enqueue(request(0), options);
+    }
     const group = Array.from({ length: steps }, (_, step) => ({
       ...request(step),
       undo: request(step, true),
     }));
     return tab.outbox.enqueueGroup(group, options);
+  }
+
+  /** It has to be told so at once: in the lane, everything behind it would wait for nothing. */
+  #tryUnsendable({ outbox }: Tab, request: OutboxRequest): void {
+    const { dice, judge } = this.#around;
+    const url = dice.pick(['https://api.test:99999/orders', 'ftp://api.test/orders', 'http://[']);
+    outbox.enqueue({ ...request, url }).then(
+      ({ id }) => judge.violate('what can never be sent is not taken', `${url} as ${id}`),
+      () => {},
+    );
   }
 
   #isSignedIn({ intention }: Wanted): boolean {

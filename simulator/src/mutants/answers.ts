@@ -107,6 +107,52 @@ export const ANSWERS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'a store that answers nonsense is asked without end',
+    breaks: 'E12',
+    edits: [
+      inEngine('run/rounds.ts', 'if (this.#made > MOST) {', 'if (this.#made < 0) {'),
+      inEngine(
+        'run/rounds.ts',
+        'if (this.#made <= WITHOUT_PAUSE) return;',
+        'if (this.#made > 0) return;',
+      ),
+    ],
+  },
+  {
+    name: 'bytes in a form that nobody reads count as an unreadable record',
+    breaks: 'E10',
+    edits: [
+      inEngine(
+        'store-access/store-calls.ts',
+        "if (!(stored?.bytes instanceof Uint8Array)) throw unsound('a read', stored);",
+        'if (!(stored.bytes instanceof Uint8Array)) return { revision: stored.revision, record: null, orphaned: false };',
+      ),
+    ],
+  },
+  {
+    name: 'who only looks up an answer counts as one who runs',
+    breaks: 'E4',
+    edits: [
+      inEngine(
+        'run/execute-once.ts',
+        'await (leftMs > 0\n',
+        'await (leftMs !== Number.POSITIVE_INFINITY\n',
+      ),
+    ],
+  },
+  {
+    name: 'once() calls every value recorded',
+    breaks: 'E15',
+    edits: [inEngine('once.ts', 'recorded: replayed || execution.recorded', 'recorded: true')],
+  },
+  {
+    name: 'once() gives a value without a mark',
+    breaks: 'E15',
+    edits: [
+      inEngine('engine.ts', 'if (result !== null) options.onResult?.(result);', 'void result;'),
+    ],
+  },
+  {
     name: 'a refused caller has its effect run later',
     breaks: 'E12',
     edits: [

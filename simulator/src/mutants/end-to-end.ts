@@ -103,9 +103,14 @@ export const END_TO_END: readonly Mutant[] = [
     'C7',
     inClient(
       'runner.ts',
-      'const onlyAttempt = wasFirst && current.begun === operation.begun;',
-      'const onlyAttempt = wasFirst;',
+      '{ ...sent, verdict, onlyAttempt }',
+      '{ ...sent, verdict, onlyAttempt: wasFirst }',
     ),
+  ),
+  endToEnd(
+    'a refusal at the door is believed while another tab has the same on its way',
+    'C14',
+    inClient('runner.ts', 'const verdict = onlyAttempt ? sent', 'const verdict = wasFirst ? sent'),
   ),
   endToEnd(
     'a busy server uses up attempts',
@@ -179,6 +184,43 @@ export const END_TO_END: readonly Mutant[] = [
     'a write is sent again after the ledger has forgotten its key',
     'S5',
     inClient('ledger-doubt.ts', 'return now - (write.sent_at ?? 0) >= known;', 'return known < 0;'),
+  ),
+  endToEnd(
+    'an address to which nothing can be sent is queued',
+    'C18',
+    inClient('request-intake.ts', '  checkSendable(request, core);\n', ''),
+  ),
+  endToEnd(
+    'what cannot be sent waits as if the network were down',
+    'C18',
+    inClient(
+      'sender.ts',
+      "return said({ kind: 'refused', reason, code: 'UNSENDABLE', atTheDoor: true });",
+      "return said({ kind: 'unreachable', reason, ran: 'unknown' });",
+    ),
+  ),
+  endToEnd(
+    'a pause ends with the tab in which it was asked for',
+    'C17',
+    inClient(
+      'outbox.ts',
+      'this.#setPause(paused !== undefined, ',
+      'this.#setPause(this.#isPaused, ',
+    ),
+  ),
+  endToEnd(
+    'everyone who got a 401 asks for new credentials',
+    'C18',
+    inClient('sender.ts', 'this.#refreshing ??= withDeadline', 'this.#refreshing = withDeadline'),
+  ),
+  endToEnd(
+    'credentials that never come hold what waits for them',
+    'C18',
+    inClient(
+      'sender.ts',
+      'await withDeadline(world, AUTH_LIMIT, signal, async () =>\n        auth?.headers(),\n      );',
+      'await auth?.headers();',
+    ),
   ),
   endToEnd('the ledger runs a write again under the key of the first', 'S4', {
     file: 'packages/ledger/src/pipeline/apply-write.ts',

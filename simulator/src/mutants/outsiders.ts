@@ -1,4 +1,4 @@
-import { inEngine, type Mutant } from './mutant.ts';
+import { inEngine, inLibrary, type Mutant } from './mutant.ts';
 
 /** Probes, operators, reservations and transactions. */
 export const OUTSIDERS: readonly Mutant[] = [
@@ -51,6 +51,51 @@ export const OUTSIDERS: readonly Mutant[] = [
     name: 'the record is written outside the transaction',
     breaks: 'E7',
     edits: [inEngine('run/transaction.ts', 'store.within(tx)', 'store')],
+  },
+  {
+    name: 'a transaction on a silent connection does not hear that its caller has left',
+    breaks: 'E12',
+    edits: [
+      inEngine(
+        'run/transaction.ts',
+        "signal?.addEventListener('abort', leave, { once: true });",
+        'void leave;',
+      ),
+    ],
+  },
+  {
+    name: 'an effect begins in a transaction that was given up',
+    breaks: 'E12',
+    edits: [inEngine('run/transaction.ts', 'stop.signal.throwIfAborted();', '')],
+  },
+  {
+    name: 'a transaction waits for its settle for as long as it may last',
+    breaks: 'E12',
+    edits: [
+      inEngine(
+        'run/transaction.ts',
+        "await callStore(parts, 'settle', policy, () =>\n    soundly(store.swap(id, fence, prepare(id, settled))),\n  );",
+        'await soundly(store.swap(id, fence, prepare(id, settled)));',
+      ),
+    ],
+  },
+  {
+    name: 'an error of a database driver reaches the caller as it is',
+    breaks: 'E12',
+    edits: [
+      inEngine('run/transaction.ts', 'if (!isStoreFault(error)) throw error;', 'throw error;'),
+    ],
+  },
+  {
+    name: 'transactions in a row never leave the file to others',
+    breaks: 'E12',
+    edits: [
+      inLibrary(
+        'stores/sqlite/turns.ts',
+        'if (waiting > 0 && isDue) await pace.sleep(PAUSE_MS);',
+        '',
+      ),
+    ],
   },
   {
     name: 'an unknown commit is called committed',

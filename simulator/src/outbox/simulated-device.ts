@@ -47,6 +47,7 @@ export class SimulatedDevice {
   readonly #dice: Dice;
   readonly #around: Surroundings;
   readonly #tabs = new Set<Tab>();
+  readonly #opened: Outbox[] = [];
   readonly #hearers = new Map<object, (notice: Notice) => void>();
   readonly #onlineListeners = new Set<() => void>();
   #lockHolder: object | null = null;
@@ -87,6 +88,7 @@ export class SimulatedDevice {
       },
       ...this.#around.options?.(storage, world),
     });
+    this.#opened.push(outbox);
     const tab: Tab = {
       outbox,
       isAlive,
@@ -99,6 +101,12 @@ export class SimulatedDevice {
     };
     this.#tabs.add(tab);
     return tab;
+  }
+
+  /** After the end: a signal that is never aborted, and has listeners, would keep its whole world in memory. */
+  end(): void {
+    for (const tab of this.tabs) tab.kill();
+    for (const outbox of this.#opened) void outbox.close();
   }
 
   setOnline(online: boolean): void {

@@ -1,4 +1,5 @@
 import type { Step, StoredRequest } from './operation.ts';
+import { invalid } from './request-intake.ts';
 
 const BLANK = /\{\{(?:(\d+)\.([\w.-]+)|!)\}\}/g;
 
@@ -13,19 +14,18 @@ export function literal(text: string): string {
 /**
  * Lets a step of a group use what an earlier one answered: `{{0.order_id}}` in the address or the body stands
  * for the member `order_id` of the JSON answer of step 0. Answers are stored, so every attempt is the same.
- * A text: the blank for which there is nothing, because that answer was cut off, too long or something else.
+ * Throws where there is nothing to fill in, because that answer was cut off, too long or something else.
  */
-export function fillIn(request: StoredRequest, steps: readonly Step[]): StoredRequest | string {
-  let missing: string | null = null;
+export function fillIn(request: StoredRequest, steps: readonly Step[]): StoredRequest {
   const asJson = /\bjson\b/.test(request.headers['content-type'] ?? '');
   const fill = (text: string, encode: (value: string) => string) =>
     text.replace(BLANK, (blank, step?: string, path = '') => {
       if (step === undefined) return '{{';
       const value = lookUp(steps[Number(step)], path.split('.'));
-      if (value === null) missing = blank;
-      return encode(value ?? '');
+      if (value === null) throw invalid(`no earlier answer has ${blank}`);
+      return encode(value);
     });
-  const filled = {
+  return {
     ...request,
     url: fill(request.url, encodeURIComponent),
     body:
@@ -33,7 +33,6 @@ export function fillIn(request: StoredRequest, steps: readonly Step[]): StoredRe
         ? request.body
         : fill(request.body, asJson ? (value) => JSON.stringify(value).slice(1, -1) : String),
   };
-  return missing ?? filled;
 }
 
 function lookUp(step: Step | undefined, path: readonly string[]): string | null {

@@ -1,6 +1,12 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { freshForEachTest, life, pass, server } from '../../test/client/lives.ts';
-import type { GroupStep, Outbox } from './index.ts';
+import { freshForEachTest, life, pass, server, storage } from '../../test/client/lives.ts';
+import {
+  type GroupStep,
+  groups,
+  Outbox,
+  type OutboxStorage,
+  type WaitingOperation,
+} from './index.ts';
 
 freshForEachTest();
 
@@ -129,6 +135,30 @@ describe('groups', () => {
       });
     },
   );
+
+  it('[C11] [C18] nor does it seem to have been sent after a crash in that moment', async () => {
+    /** A life that ends as soon as an attempt of the second step is on record. */
+    const dying: OutboxStorage = {
+      ...storage,
+      swap: async (changes) => {
+        const won = await storage.swap(changes);
+        const marks = changes.some(({ next }) => {
+          const { cursor, begun } = Object(next) as WaitingOperation;
+          return cursor === 1 && begun > 0;
+        });
+        return marks ? new Promise(() => {}) : won;
+      },
+    };
+    const first = new Outbox({ storage: dying, fetch: server.fetch, groups });
+    const { id } = await first.enqueueGroup([
+      { ...request('a'), undo: request('a off') },
+      { url: '/x/{{0.missing}}' },
+    ]);
+    await pass(10);
+    await outbox.drain();
+    await pass(10);
+    expect(await outbox.find(id)).toMatchObject({ outcome: 'undone' });
+  });
 
   it('[C11] a group whose steps could not be taken back is refused', async () => {
     await expect(outbox.enqueueGroup([])).rejects.toThrow(/1 to 100 steps/);

@@ -22,8 +22,8 @@ export interface Groups {
     key: string | undefined,
     core: Base & Pick<Ways, 'mintKey'>,
   ): Step[];
-  /** The request of the current step, with what earlier ones answered. A text: what no answer has. */
-  fillIn(request: StoredRequest, steps: readonly Step[]): StoredRequest | string;
+  /** The request of the current step, with what earlier ones answered. Throws if they have not. */
+  fillIn(request: StoredRequest, steps: readonly Step[]): StoredRequest;
   /** A step is done, forward or back. */
   done(operation: WaitingOperation, now: number): Next;
   refused(operation: WaitingOperation, why: Why, now: number): Next;

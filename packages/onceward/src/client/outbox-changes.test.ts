@@ -193,6 +193,29 @@ describe('what can be done to a queued operation', () => {
     expect(await asked.enqueue(order('a'))).toMatchObject({ status: 'queued' });
   });
 
+  it('[C14] a 403 in one tab while another tab has the same operation on its way refuses nothing', async () => {
+    let refuse: (answer: Response) => void = () => {};
+    const atTheDoor = new Promise<Response>((resolve) => {
+      refuse = resolve;
+    });
+    const one = life({ fetch: () => atTheDoor });
+    const { id } = await one.enqueue(order('a'));
+    await pass(1);
+    server.holdBack = true;
+    life();
+    await pass(1);
+    expect(server.requests).toHaveLength(1);
+    refuse(new Response('', { status: 403 }));
+    await pass(1);
+    expect(await one.find(id)).toMatchObject({
+      state: 'waiting',
+      unsettledSince: expect.any(Number),
+    });
+    server.release();
+    await pass(1);
+    expect(await one.find(id)).toMatchObject({ state: 'done' });
+  });
+
   it('[C10] unasked, the same payload is two operations; and a refused one is no duplicate', async () => {
     const unasked = life();
     await unasked.enqueue(order('a'));

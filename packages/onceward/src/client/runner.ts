@@ -215,6 +215,12 @@ export class Runner {
       if (await book.replace(operation, next)) became(operation, next);
       return null;
     }
+    const request = this.#sender.prepare(operation);
+    if ('verdict' in request) {
+      // Before the mark: what was never sent must not seem to have been.
+      await this.#settle(operation, request, firstSent === null);
+      return null;
+    }
     // Each attempt is marked: one that another tab has on its way may still happen when this one has not.
     const marked = {
       ...operation,
@@ -227,12 +233,10 @@ export class Runner {
     const step = { step: current.cursor + 1, steps: current.steps.length };
     this.#sending += 1;
     tell({ type: 'sending', id: current.id, attempt, ...step });
-    const sent = await this.#sender.send(current, firstSent, this.#signal);
+    const sent = await this.#sender.send(current, request, firstSent, this.#signal);
     this.#sending -= 1;
-    const verdict = firstSent === null ? sent.verdict : afterDoubt(sent.verdict);
-    if (verdict.kind !== 'aborted') {
-      await this.#settle(current, { ...sent, verdict }, firstSent === null);
-    }
+    const { verdict } = sent;
+    if (verdict.kind !== 'aborted') await this.#settle(current, sent, firstSent === null);
     if (verdict.kind === 'unauthorized') this.#core.refused(ownerOf(operation));
     return verdict;
   }
@@ -248,7 +252,8 @@ export class Runner {
     let failures = 0;
     while (current !== null && currentRequest(current).key === key && !this.#signal.aborted) {
       const onlyAttempt = wasFirst && current.begun === operation.begun;
-      const next = transition(current, { ...sent, onlyAttempt }, this.#core);
+      const verdict = onlyAttempt ? sent.verdict : afterDoubt(sent.verdict);
+      const next = transition(current, { ...sent, verdict, onlyAttempt }, this.#core);
       try {
         if (await book.replace(current, failures === 0 ? next : withoutBodies(next))) {
           became(current, next);

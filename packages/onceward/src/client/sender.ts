@@ -1,7 +1,13 @@
 import { type ClientWorld, SECOND, withDeadline } from './client-world.ts';
 import type { Groups } from './groups.ts';
 import { FIRST_SENT_HEADER, KEY_HEADER, readReplay } from './idempotent-fetch.ts';
-import { currentRequest, ownerOf, type StoredAnswer, type WaitingOperation } from './operation.ts';
+import {
+  currentRequest,
+  ownerOf,
+  type StoredAnswer,
+  type StoredRequest,
+  type WaitingOperation,
+} from './operation.ts';
 import { type Base, bodyBytes, checkSendable } from './request-intake.ts';
 import type { Patience } from './transition.ts';
 import { type Answer, judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';
@@ -54,22 +60,36 @@ export class Sender {
     this.#options = options;
   }
 
+  /** The request of the current step, or what it means that it can never be sent. */
+  prepare(operation: WaitingOperation): StoredRequest | Sent {
+    const { request } = currentRequest(operation);
+    try {
+      const filled =
+        (operation.group && this.#options.groups?.fillIn(request, operation.steps)) || request;
+      checkSendable(filled, this.#options);
+      return filled;
+    } catch (error) {
+      const { message: reason } = error as Error;
+      return said({ kind: 'refused', reason, code: 'UNSENDABLE', atTheDoor: true });
+    }
+  }
+
   /**
    * Sends the current step of an operation once (twice after a 401 that could be mended) and says what it means.
    * `firstSent`: when an earlier attempt was sent of which nothing is known.
    */
   async send(
     operation: WaitingOperation,
+    request: StoredRequest,
     firstSent: number | null,
     signal: AbortSignal,
   ): Promise<Sent> {
+    const attempt = () => this.#attempt(operation, request, firstSent, signal);
     const refreshed = this.#refreshed;
-    const first = await this.#attempt(operation, firstSent, signal);
+    const first = await attempt();
     if (first.verdict.kind !== 'unauthorized') return first;
     // Another may have refreshed while this one was on its way.
-    return this.#refreshed > refreshed || (await this.#refresh(signal))
-      ? this.#attempt(operation, firstSent, signal)
-      : first;
+    return this.#refreshed > refreshed || (await this.#refresh(signal)) ? attempt() : first;
   }
 
   /** One at a time, however many got a 401. */
@@ -87,18 +107,12 @@ export class Sender {
 
   async #attempt(
     operation: WaitingOperation,
+    request: StoredRequest,
     firstSent: number | null,
     signal: AbortSignal,
   ): Promise<Sent> {
-    const { fetch, auth, owner, isDone, groups, policy, world } = this.#options;
-    const { key, request: stored } = currentRequest(operation);
-    const request = (operation.group && groups?.fillIn(stored, operation.steps)) || stored;
-    if (typeof request === 'string') return unsendable(`no earlier answer has ${request}`);
-    try {
-      checkSendable(request, this.#options);
-    } catch (error) {
-      return unsendable(String(error));
-    }
+    const { fetch, auth, owner, isDone, policy, world } = this.#options;
+    const { key } = currentRequest(operation);
     let headers: Headers;
     try {
       const credentials = await withDeadline(world, AUTH_LIMIT, signal, async () =>
@@ -136,10 +150,6 @@ export class Sender {
 
 function said(verdict: Verdict, answer: StoredAnswer | null = null): Sent {
   return { verdict, answer };
-}
-
-function unsendable(reason: string): Sent {
-  return said({ kind: 'refused', reason, code: 'UNSENDABLE', atTheDoor: true });
 }
 
 /**

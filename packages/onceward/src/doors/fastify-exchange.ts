@@ -19,20 +19,33 @@ import {
 type Payload = unknown;
 type SendDone = (error: Error | null, payload?: Payload) => void;
 
-/** One request between `preHandler`, where it claims, and `onSend`, where its answer waits for the record. */
+type Send = (instead: HttpAnswer | null) => void;
+
+/**
+ * One request between `preHandler`, where it claims, and `onSend`, where its answer waits for the record.
+ *
+ *   arrived    the handler has not been started
+ *   replaced   it will not be: a replay or a refusal goes out
+ *   running    the handler runs and has not answered
+ *   reading    it has answered with a stream, which is being read
+ *   holding    its answer waits for the record
+ *   settled    the record is settled, and the handler has yet to answer: a transaction may end before its handler
+ *   over       the answer is on its way, or the framework's own
+ */
 export class FastifyExchange implements Exchange {
   readonly #guard: HttpGuard<FastifyRequest>;
   readonly #admission: Admission<FastifyRequest>;
   readonly #tap: BodyTap;
+  #state: 'arrived' | 'replaced' | 'running' | 'reading' | 'holding' | 'settled' | 'over' =
+    'arrived';
   #reply: FastifyReply | null = null;
   #begin: HookHandlerDoneFunction | null = null;
-  #report: ((captured: Captured) => void) | null = null;
-  #send: ((instead: HttpAnswer | null) => void) | null = null;
-  #protecting: Promise<unknown> | null = null;
-  #replay: HttpAnswer | null = null;
-  #hasRun = false;
-  #isSettled = false;
+  #report: (captured: Captured) => void = ignore;
+  /** While holding. */
+  #send: Send = ignore;
+  /** What goes out in place of the handler's answer. */
   #instead: HttpAnswer | null = null;
+  #protecting: Promise<unknown> | null = null;
 
   constructor(guard: HttpGuard<FastifyRequest>, admission: Admission<FastifyRequest>) {
     this.#guard = guard;
@@ -44,7 +57,7 @@ export class FastifyExchange implements Exchange {
     this.#reply = reply;
     this.#begin = done;
     if (this.#admission.refusal !== null) {
-      this.#answer(this.#admission.refusal);
+      this.#replace(reply, this.#admission.refusal);
       return;
     }
     const body = this.#tap.whole();
@@ -73,7 +86,7 @@ export class FastifyExchange implements Exchange {
 
   run(context: IdempotencyContext | null): Promise<Captured> {
     const reply = this.#reply!;
-    this.#hasRun = true;
+    this.#state = 'running';
     if (context !== null) reply.header('idempotency-replayed', 'false');
     return new Promise((resolve) => {
       this.#report = resolve;
@@ -89,70 +102,97 @@ export class FastifyExchange implements Exchange {
 
   /** In `onSend`: takes note of the answer and holds it back until the record is settled. */
   capture(reply: FastifyReply, payload: Payload, done: SendDone): void {
-    const report = this.#report;
-    if (report === null) {
-      if (this.#replay !== null) dropGuessedType(reply, this.#replay);
-      done(null, payload);
+    if (this.#state === 'running' || this.#state === 'settled') {
+      if (isWhole(payload)) this.#captureWhole(reply, payload, done);
+      else this.#captureStream(reply, payload, done);
       return;
     }
-    this.#report = null;
-    if (!isWhole(payload)) {
-      this.#captureStream(reply, payload, report, done);
-      return;
-    }
-    const send = (instead: HttpAnswer | null) =>
-      done(null, instead === null ? payload : replace(reply, instead));
-    // A transaction may have come to its end before the handler that ran in it.
-    if (this.#isSettled) {
-      send(this.#instead);
-      return;
-    }
-    this.#send = send;
+    if (this.#state === 'replaced') dropGuessedType(reply, this.#instead!);
+    done(null, payload);
+  }
+
+  #captureWhole(
+    reply: FastifyReply,
+    payload: string | Uint8Array | null | undefined,
+    done: SendDone,
+  ): void {
     const { statusCode: status } = reply;
+    this.#hold(reply, payload, done);
     if (payload && isLonger(payload, this.#guard.settings.maxKeptBytes)) {
-      report({ kind: 'passed', status, why: 'too_large' });
+      this.#report({ kind: 'passed', status, why: 'too_large' });
       return;
     }
     const headers = headersOf(reply);
-    if (typeof payload === 'string') report(new TextAnswer(status, headers, payload));
-    else report({ kind: 'whole', status, headers, body: payload ?? NO_BYTES });
+    if (typeof payload === 'string') this.#report(new TextAnswer(status, headers, payload));
+    else this.#report({ kind: 'whole', status, headers, body: payload ?? NO_BYTES });
   }
 
-  #captureStream(
-    reply: FastifyReply,
-    payload: Payload,
-    report: (captured: Captured) => void,
-    done: SendDone,
-  ): void {
+  #captureStream(reply: FastifyReply, payload: Payload, done: SendDone): void {
+    const report = this.#report;
+    if (this.#state === 'running') this.#state = 'reading';
     const body = openBody(reply, payload);
     const open = { status: reply.statusCode, headers: headersOf(reply), body };
     const watch = { report, settled: () => this.#protecting ?? Promise.resolve() };
     inspectBody(open, this.#guard.settings, watch).then(
       (outgoing) => {
-        if (outgoing.kind === 'passing') {
-          done(null, Readable.from(outgoing.body, { objectMode: false }));
+        if (outgoing.kind === 'whole') {
+          this.#hold(reply, outgoing.answer.body, done);
           return;
         }
-        const whole = outgoing.answer.body;
-        const send = (instead: HttpAnswer | null) =>
-          done(null, instead === null ? whole : replace(reply, instead));
-        if (this.#isSettled) send(this.#instead);
-        else this.#send = send;
+        this.#state = 'over';
+        done(null, Readable.from(outgoing.body, { objectMode: false }));
       },
       (error: Error) => {
+        this.#state = 'over';
         report({ kind: 'broken', status: 500 });
         done(error);
       },
     );
   }
 
+  #hold(reply: FastifyReply, payload: Payload, done: SendDone): void {
+    const send: Send = (instead) =>
+      done(null, instead === null ? payload : withAnswer(reply, instead));
+    if (this.#state === 'settled') {
+      this.#state = 'over';
+      send(this.#instead);
+      return;
+    }
+    this.#state = 'holding';
+    this.#send = send;
+  }
+
   #finish(instead: HttpAnswer | null): void {
-    const send = this.#send;
-    this.#isSettled = true;
-    this.#instead = instead;
-    if (send !== null) send(instead);
-    else if (instead !== null && !this.#hasRun) this.#answer(instead);
+    if (this.#state === 'arrived' && instead !== null) this.#replace(this.#reply!, instead);
+    else this.#settle(instead);
     this.#letGo();
+  }
+
+  /** Before the handler ran, the error is the framework's to answer; after it, the caller has the answer. */
+  #fail(error: Error): void {
+    if (this.#state === 'arrived') {
+      this.#state = 'over';
+      this.#begin!(error);
+    } else {
+      this.#settle(null);
+    }
+  }
+
+  #settle(instead: HttpAnswer | null): void {
+    if (this.#state === 'holding') {
+      this.#state = 'over';
+      this.#send(instead);
+    } else if (this.#state === 'running' || this.#state === 'reading') {
+      this.#state = 'settled';
+      this.#instead = instead;
+    }
+  }
+
+  #replace(reply: FastifyReply, answer: HttpAnswer): void {
+    this.#state = 'replaced';
+    this.#instead = answer;
+    const body = withAnswer(reply, answer);
+    reply.send(body.length === 0 ? undefined : body);
   }
 
   /**
@@ -162,39 +202,25 @@ export class FastifyExchange implements Exchange {
   #letGo(): void {
     this.#reply = null;
     this.#begin = null;
-    this.#send = null;
+    this.#send = ignore;
     this.#protecting = null;
   }
 
-  /** Before the handler ran, the error is the framework's to answer; after it, the caller has the answer. */
-  #fail(error: Error): void {
-    this.#isSettled = true;
-    if (this.#send !== null) this.#send(null);
-    else if (!this.#hasRun) this.#begin!(error);
-  }
-
-  #answer(answer: HttpAnswer): void {
-    const reply = this.#reply!;
-    this.#replay = answer;
-    const body = replace(reply, answer);
-    reply.send(body.length === 0 ? undefined : body);
-  }
-
   #closed(): void {
-    const report = this.#report;
     const reply = this.#reply;
-    if (report === null || reply === null) return;
-    const { raw, sent } = reply;
-    if (sent) {
+    if (this.#state !== 'running' || reply === null) return;
+    if (reply.sent) {
       // The handler took the response over and has ended it itself.
-      this.#report = null;
-      report({ kind: 'passed', status: raw.statusCode, why: 'stream' });
+      this.#state = 'over';
+      this.#report({ kind: 'passed', status: reply.raw.statusCode, why: 'stream' });
     } else {
       const { abandonAfterMs } = this.#guard.settings;
-      setTimeout(() => report({ kind: 'abandoned' }), abandonAfterMs).unref();
+      setTimeout(() => this.#report({ kind: 'abandoned' }), abandonAfterMs).unref();
     }
   }
 }
+
+function ignore(): void {}
 
 /** Not to be read piece by piece. */
 function isWhole(payload: Payload): payload is string | Uint8Array | null | undefined {
@@ -228,7 +254,7 @@ function headersOf(reply: FastifyReply): string[] {
 }
 
 /** Puts status and headers of an answer in place and gives its body. */
-function replace(reply: FastifyReply, answer: HttpAnswer): Buffer {
+function withAnswer(reply: FastifyReply, answer: HttpAnswer): Buffer {
   const { status, headers, body } = answer;
   reply.code(status);
   reply.removeHeader('content-length');

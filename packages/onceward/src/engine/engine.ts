@@ -60,6 +60,7 @@ export interface EngineOptions {
   /** `false`: only calls of `sweep` do it. */
   readonly sweep?: SweepOptions | false;
   readonly observe?: Observe;
+  /** Gets a line of each verdict and each change by hand before it is made; what it rejects is not made. */
   readonly audit?: Audit;
   /** Appended to the name of every attempt. It comes back in the `owner` of the replays of that attempt. */
   readonly tagAttempt?: () => string;

@@ -6,6 +6,7 @@ import { troubledStore } from '../testing/stores/troubled-store.ts';
 import { setUp } from './engine.fixture.ts';
 import { Engine } from './engine.ts';
 import type { OnceResult } from './once.ts';
+import { OutcomeUnknown } from './run/attempt.ts';
 
 const cyclic: Record<string, unknown> = {};
 cyclic.self = cyclic;
@@ -80,4 +81,26 @@ it('[E15] the caller is told whether its value is recorded, replayed, and until 
     { replayed: true, recorded: true, attempt: 1, keptUntil },
     { replayed: false, recorded: false, attempt: 1, keptUntil: null },
   ]);
+});
+
+it('[E6] a doubt that was answered with no JSON is told with a code, not as a raw error', async () => {
+  const { engine } = setUp(memoryStore());
+  const id = { scope: 'a', key: 'k' };
+  const once = () =>
+    engine.once({ ...id, effect: { kind: 'external', onLapse: 'in_doubt' } }, async () => {
+      throw new OutcomeUnknown('nobody knows');
+    });
+  await expect(once()).rejects.toThrow('nobody knows');
+  const outcome = { contentType: 'text/plain', bytes: new TextEncoder().encode('paid, see 17') };
+  await engine.resolve(id, {
+    as: 'committed',
+    outcome,
+    keepMs: 60_000,
+    by: 'ann',
+    reason: 'looked',
+  });
+  await expect(once()).rejects.toMatchObject({
+    code: 'ONCE_NOT_RETAINED',
+    message: expect.stringContaining('text/plain'),
+  });
 });

@@ -92,7 +92,21 @@ function fromOutcome<T>(outcome: Outcome): T {
       'the effect ran once, but its result was longer than maxOutcomeBytes and was not kept',
     );
   }
-  return (text === '' ? undefined : JSON.parse(text)) as T;
+  return (text === '' ? undefined : parsed(text, outcome.contentType)) as T;
+}
+
+/** A probe or a person may have answered the doubt, with whatever they had. */
+function parsed(text: string, contentType: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new OncewardError(
+      'ONCE_NOT_RETAINED',
+      `the effect happened, but its outcome (${contentType}) is no JSON, so it has no value; a probe or a verdict must ` +
+        'give an outcome in JSON to callers of once()',
+      { cause },
+    );
+  }
 }
 
 function rejection(outcome: Outcome): OncewardError {

@@ -1,4 +1,4 @@
-import { Engine } from '../engine/engine.ts';
+import type { Engine } from '../engine/engine.ts';
 import { OncewardError } from '../engine/errors.ts';
 import { refuseUnknown } from '../engine/known-options.ts';
 import type { Probe } from '../engine/operation.ts';
@@ -13,8 +13,7 @@ import type { OnLapse } from '../engine/record.ts';
 import type { RecordStore } from '../engine/record-store.ts';
 import type { Transact } from '../engine/run/transaction.ts';
 import { type DurationMs, KIB, MIB, MINUTE } from '../engine/units.ts';
-import { nodePlatform } from '../runtime/node-platform.ts';
-import { nodeWorld } from '../runtime/node-world.ts';
+import { engineOf } from '../runtime/engine-of.ts';
 import type { HttpAnswer } from './answer.ts';
 import type { HttpEvent } from './events.ts';
 import type { FingerprintRule } from './request/fingerprint.ts';
@@ -136,6 +135,7 @@ const BESIDE = {
 };
 
 const HEAD_ROOM = 64 * KIB;
+const NO_STORE = 'store is missing; give a store, or an engine that has one';
 
 export function settleOptions<Request>(options: HttpOptions<Request>): HttpSettings<Request> {
   refuseUnknown('idempotency', options, { ...KNOWN, ...BESIDE });
@@ -144,7 +144,7 @@ export function settleOptions<Request>(options: HttpOptions<Request>): HttpSetti
     fail('scopeFrom is missing; give a function that names whoever is asking');
   }
   checkEffect(options.effect);
-  const engine = options.engine ?? engineOf(options.store);
+  const engine = options.engine ?? engineOf(options.store ?? fail(NO_STORE));
   const profile = options.profile ?? 'http';
   if (!(profile in profiles)) {
     fail(`profile is ${JSON.stringify(profile)}; it must be one of ${Object.keys(profiles)}`);
@@ -175,19 +175,6 @@ export function settleOptions<Request>(options: HttpOptions<Request>): HttpSetti
     probe: options.probe ?? null,
     log: options.log ?? null,
   };
-}
-
-/** Every door on one store shares one engine, and with it one near tier and one sweeper. */
-const engines = new WeakMap<RecordStore, Engine>();
-
-function engineOf(store: RecordStore | undefined): Engine {
-  if (store === undefined) fail('store is missing; give a store, or an engine that has one');
-  let engine = engines.get(store);
-  if (engine === undefined) {
-    engine = new Engine({ store, world: nodeWorld(), platform: nodePlatform() });
-    engines.set(store, engine);
-  }
-  return engine;
 }
 
 const KNOWN_OF_EFFECT = {

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createOnceward, profiles } from '../../src/index.ts';
 import {
@@ -97,5 +98,31 @@ it('[E7] a commit that SQLite refuses is told as rolled back, and the connection
   expect(database.prepare('select * from lines').all()).toHaveLength(1);
   await engine.close();
   await store.close();
+  database.close();
+});
+
+it('[E12] a commit that a reader holds up is tried again, and taken back when its time is up', async () => {
+  const path = join(folder, 'reader.db');
+  const database = openWithDriver(path);
+  database.exec('pragma journal_mode = delete');
+  database.exec('pragma busy_timeout = 0');
+  database.exec('create table orders (name text)');
+  const store = await openSqliteStore({ database, timeoutMs: 300 });
+  const reader = openWithDriver(path);
+  const record = { bytes: Buffer.from('a record'), state: 'pending', dueAt: null } as const;
+  const id = { scope: 'orders', key: 'held' };
+  reader.exec('begin');
+  reader.prepare('select count(*) from orders').get();
+  const refusal = { code: 'ONCE_STORE_UNAVAILABLE' };
+  await expect(store.swap(id, null, record)).rejects.toMatchObject(refusal);
+  // What was told may still be tried for a moment.
+  await sleep(100);
+  reader.exec('commit');
+  database.exec('begin');
+  database.exec('rollback');
+  expect(await store.read(id)).toBeNull();
+  expect((await store.swap(id, null, record)).won).toBe(true);
+  await store.close();
+  reader.close();
   database.close();
 });

@@ -94,6 +94,53 @@ describe('a transaction whose PostgreSQL is in trouble', () => {
     expect(await countOrders(key)).toBe(1);
   }
 
+  it('[E12] an effect does not begin when its transaction was given up while the claim waited', async () => {
+    let letGo = () => {};
+    const held = new Promise<void>((resolve) => {
+      letGo = resolve;
+    });
+    let isHeld = () => {};
+    const holding = new Promise<void>((resolve) => {
+      isHeld = resolve;
+    });
+    const first = order('given-up', async () => {
+      isHeld();
+      await held;
+    });
+    await holding;
+    const client = await direct.connect();
+    let working: Promise<unknown> = Promise.resolve();
+    let begun = false;
+    // As transactions of an ORM do: the time is up, and what runs within is left to itself.
+    const transact = async <T>(work: (client: PgClient) => Promise<T>): Promise<T> => {
+      await client.query('begin');
+      const result = work(client);
+      working = result.catch(() => {});
+      return Promise.race([result, sleep(200).then(() => Promise.reject(new Error('too slow')))]);
+    };
+    const operation = {
+      id: { scope: 'orders', key: 'given-up' },
+      fingerprint: 'an order',
+      effect: { kind: 'transaction' },
+      policy: profiles.http,
+    } as const;
+    const second = await engine.executeWithin(operation, transact, async () => {
+      begun = true;
+      return COMMITTED;
+    });
+    expect(second).toMatchObject({ kind: 'refused', reason: 'store_unavailable' });
+    // The first is taken back, so that the claim of the second succeeds.
+    const failed = first.catch((error: Error) => error.message);
+    await direct.query(`select pg_terminate_backend(pid) from pg_stat_activity
+      where state = 'idle in transaction' and pid <> pg_backend_pid()`);
+    letGo();
+    await failed;
+    await working;
+    await client.query('rollback');
+    client.release();
+    expect(begun).toBe(false);
+  });
+
   it('[E12] a connection that falls silent under the effect is given up in time, as rolled back', async () => {
     let signal: AbortSignal | null = null;
     const operation = {

@@ -56,25 +56,22 @@ export function indexedDbStorage(name = 'onceward-outbox'): OutboxStorage {
   };
 }
 
-function open(name: string, onLost: () => void): Promise<IDBDatabase> {
-  return new Promise((resolve, reject) => {
-    const request = indexedDB.open(name, 1);
-    request.onupgradeneeded = () => request.result.createObjectStore(STORE);
-    request.onerror = () => {
+async function open(name: string, onLost: () => void): Promise<IDBDatabase> {
+  const request = indexedDB.open(name, 1);
+  request.onupgradeneeded = () => request.result.createObjectStore(STORE);
+  try {
+    const database = await answer(request);
+    database.onclose = onLost;
+    // Another tab wants to delete or upgrade the database; holding on would block it for ever.
+    database.onversionchange = () => {
+      database.close();
       onLost();
-      reject(request.error);
     };
-    request.onsuccess = () => {
-      const database = request.result;
-      database.onclose = onLost;
-      // Another tab wants to delete or upgrade the database; holding on would block it for ever.
-      database.onversionchange = () => {
-        database.close();
-        onLost();
-      };
-      resolve(database);
-    };
-  });
+    return database;
+  } catch (error) {
+    onLost();
+    throw error;
+  }
 }
 
 /**

@@ -49,6 +49,8 @@ export async function executeInTransaction<Tx>(
     await transact(async (tx) => {
       const within = store.within(tx);
       const claim = await claimWithin(parts, within, operation);
+      // The transaction may have been given up while the claim waited, and the caller was refused.
+      stop.signal.throwIfAborted();
       owner = claim.owner;
       parts.observe({ type: 'claimed', id, attempt: claim.attempt });
       const run = (attempt: Attempt) => effect(attempt, tx);

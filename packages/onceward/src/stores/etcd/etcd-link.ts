@@ -28,8 +28,11 @@ export class EtcdLink {
 
   call(path: string, request: Uint8Array): Promise<Message> {
     let sent = false;
+    const giveUpAt = performance.now() + this.#timeoutMs;
     const run = async () => {
       const channel = this.#channel ?? (await this.#open());
+      // Its caller has been told that it was not sent, or is about to be.
+      if (performance.now() >= giveUpAt) throw new Error('connecting took too long');
       sent = true;
       try {
         return new Message(await channel.call(path, request));

@@ -44,7 +44,11 @@ export class PgSession {
       this.#client ?? (await this.#deadlines.bound(this.#open(), unreachable, notSent));
     const rows = await this.#run<Row & { epoch?: number }>(client, text, values, name);
     const epoch = rows[0]?.epoch;
-    if (epoch !== undefined && epoch !== this.#epoch) await this.#raiseBarrier(client);
+    if (epoch !== undefined && epoch !== this.#epoch) {
+      await this.#raiseBarrier(client).catch((cause: unknown) => {
+        throw unproven(cause as Error);
+      });
+    }
     return rows;
   }
 
@@ -139,8 +143,14 @@ function unreachable(cause: unknown): StoreError {
   });
 }
 
-/** SQLSTATE classes after which a statement is known to have been undone. */
-const UNDONE = /^(0A|22|23|25|26|28|34|3D|3F|40|42|53|54|55|P0|57014)/;
+/** The barrier failed, whatever its reason. The statement before it was carried out. */
+function unproven(cause: Error): StoreError {
+  const message = `PostgreSQL has restarted, and what it did since is not confirmed: ${cause.message}`;
+  return new StoreError('ONCE_STORE_UNAVAILABLE', message, { cause });
+}
+
+/** SQLSTATE classes after which a statement is known to have been undone; 40003 says that this is not known. */
+const UNDONE = /^(0A|22|23|25|26|28|34|3D|3F|40(?!003)|42|53|54|55|P0|57014)/;
 
 export function explain(cause: unknown): StoreError {
   const { code, message } = cause as { code?: unknown; message?: unknown };

@@ -129,12 +129,18 @@ export function reasonOf(cause: unknown): string {
 
 /** Redis answers with a code in capitals when it has refused a command; then nothing was done. */
 const REFUSAL = /^-?[A-Z]{2,} /;
+/** What proxies say in the same form of a command that they had sent on. */
+const OF_A_PROXY = /^-?ERR .*(connection|conn reset|timed out|timeout|closed|upstream|backend)/i;
 
 function explain(cause: unknown): StoreError {
   const message = cause instanceof Error ? cause.message : String(cause);
-  if (cause instanceof Error && REFUSAL.test(message)) return refused(cause);
+  if (cause instanceof Error && isRefusal(message)) return refused(cause);
   const text = `the connection to Redis failed: ${message}`;
   return new StoreError('ONCE_STORE_UNAVAILABLE', text, { cause, applied: 'unknown' });
+}
+
+function isRefusal(message: string): boolean {
+  return REFUSAL.test(message) && !OF_A_PROXY.test(message);
 }
 
 export function refused(cause: Error): StoreError {

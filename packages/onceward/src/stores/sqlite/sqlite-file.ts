@@ -86,6 +86,11 @@ export class SqliteFile implements SqliteCalls {
     try {
       this.#database.exec('commit');
     } catch (error) {
+      // A reader of a file without a log of its own: the commit was not tried yet, and can be taken back.
+      if (isBusy(error)) {
+        this.#database.exec('rollback');
+        throw new SqliteBusy();
+      }
       // After a failed sync nobody knows what is on disk, and a second one may succeed without having written it.
       this.#failure = new StoreError(
         'ONCE_STORE_FAILED',

@@ -5,10 +5,7 @@ import { type DurationMs, SECOND } from '../../engine/units.ts';
 import { guardedDatabase } from './guarded-database.ts';
 import type { SqliteDatabase } from './sqlite-driver.ts';
 import { isBusy } from './sqlite-file.ts';
-
-/** So long transactions may follow each other without a pause, and so long a pause is. */
-const WITHOUT_PAUSE_MS = 25;
-const PAUSE_MS = 5;
+import { takeTurns } from './turns.ts';
 
 /**
  * Runs transactions on one connection, one after the other: give this to `executeWithin`. Nothing else may use the
@@ -20,28 +17,8 @@ export function transactionsOn(
   timeoutMs: DurationMs = 5 * SECOND,
 ): Transact<SqliteDatabase> {
   const guarded = guardedDatabase(database);
-  let last: Promise<unknown> = Promise.resolve();
-  let waiting = 0;
-  let pausedAt = 0;
-  const run = async <T>(work: (database: SqliteDatabase) => Promise<T>): Promise<T> => {
-    try {
-      return await runInTransaction(database, timeoutMs, () => work(guarded));
-    } finally {
-      waiting -= 1;
-    }
-  };
-  // SQLite has no queue: who waits for the file tries now and then, and would never find it free between two of these.
-  const pause = async () => {
-    const isDue = performance.now() - pausedAt > WITHOUT_PAUSE_MS;
-    if (waiting > 0 && isDue) await sleep(PAUSE_MS);
-    if (waiting === 0 || isDue) pausedAt = performance.now();
-  };
-  return (work) => {
-    waiting += 1;
-    const turn = last.then(() => run(work));
-    last = turn.catch(() => {}).then(pause);
-    return turn;
-  };
+  const inTurn = takeTurns({ now: () => performance.now(), sleep });
+  return (work) => inTurn(() => runInTransaction(database, timeoutMs, () => work(guarded)));
 }
 
 async function runInTransaction<T>(

@@ -1,0 +1,22 @@
+import { Engine } from '../engine/engine.ts';
+import type { RecordStore } from '../engine/record-store.ts';
+import { nodePlatform } from './node-platform.ts';
+import { nodeWorld } from './node-world.ts';
+
+const engines = new WeakMap<RecordStore, Engine>();
+
+/**
+ * The engine of every door that was given this store, and so its near tier and its sweeper. It is there to look at
+ * records, to resolve doubts, and to be closed before the store is:
+ *
+ *     await engineOf(store).close();
+ *     await store.close();
+ */
+export function engineOf(store: RecordStore): Engine {
+  let engine = engines.get(store);
+  if (engine === undefined) {
+    engine = new Engine({ store, world: nodeWorld(), platform: nodePlatform() });
+    engines.set(store, engine);
+  }
+  return engine;
+}
