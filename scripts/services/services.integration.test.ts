@@ -5,6 +5,8 @@ import { expect, it } from 'vitest';
 import { accepts } from './loopback-port.ts';
 import { startRedis } from './redis.ts';
 
+const LOADER = new URL('../typescript.mjs', import.meta.url).href;
+
 function isRunning(pid: number): boolean {
   try {
     // A process that has ended but was not collected is still listed, as a zombie.
@@ -16,7 +18,7 @@ function isRunning(pid: number): boolean {
 
 it('a server ends and its folder goes when the process that started it is killed', async () => {
   const child = fork(new URL('./orphaned-redis.ts', import.meta.url), {
-    execArgv: ['--import', 'tsx'],
+    execArgv: ['--import', LOADER],
   });
   const [server] = (await once(child, 'message')) as [{ pid: number; folder: string }];
   expect(isRunning(server.pid)).toBe(true);

@@ -53,7 +53,9 @@ function judgeReplay(
   const asked = mine.filter((fact) => fact.fingerprint === arrival.fingerprint);
   if (asked.length === 0) return 'the answer to another request was replayed';
   // The clock may have been set back while the call was under way.
-  const retention = Math.min(call.retentionAtStart, call.life.retention);
+  const { woken } = call.life;
+  const atWaking = woken.at >= call.startedAt ? woken.retention : Infinity;
+  const retention = Math.min(call.retentionAtStart, call.life.retention, atWaking);
   const fresh = asked.filter((fact) => {
     // Whoever waited for the answer may have it, however soon it ran out.
     const runner = file.attempts.get(fact.fence)?.begun;

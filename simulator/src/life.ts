@@ -40,6 +40,8 @@ export class Life {
   firstRevision: number | null = null;
   /** The steady clock has missed some time: the machine was suspended. */
   missedMs = 0;
+  /** When it was last suspended, and what retention went by when it woke: less than while it slept. */
+  woken = { at: -1, retention: 0 };
   readonly #scheduler: Scheduler;
   readonly #random: () => number;
   readonly #diesAt: (name: string) => boolean;
@@ -47,6 +49,7 @@ export class Life {
   readonly #hasStoreClock: boolean;
   /** The store's clock when the steady one was at 0. */
   #storeClock: number | null = null;
+  #slowestClockMs = 10_000;
   #offsetMs: number;
   #alive = true;
   #held: (() => void)[] | null = null;
@@ -88,8 +91,10 @@ export class Life {
     return this.#storeClock === null ? 0 : this.#storeClock + this.elapsed;
   }
 
-  /** What the store's clock said, in an answer that has just come. */
-  noteStoreClock(time: number): void {
+  /** What the store's clock said, in an answer that took so long. The engine's clock takes the same ones. */
+  noteStoreClock(time: number, tookMs: number): void {
+    if (tookMs > this.#slowestClockMs) return;
+    if (this.#storeClock === null) this.#slowestClockMs = Math.max(1_000, 2 * tookMs);
     this.#storeClock = Math.min(this.#storeClock ?? Infinity, time - this.elapsed);
   }
 
@@ -117,7 +122,10 @@ export class Life {
   resume(steadyStopped: boolean): void {
     const held = this.#held;
     if (held === null || !this.#alive) return;
-    if (steadyStopped) this.missedMs += this.#scheduler.now - this.#heldSince;
+    if (steadyStopped) {
+      this.missedMs += this.#scheduler.now - this.#heldSince;
+      this.woken = { at: this.#scheduler.now, retention: this.retention };
+    }
     this.#held = null;
     for (const run of held) this.#scheduler.after(0, () => this.deliver(run));
   }

@@ -17,8 +17,6 @@ import { type DatabaseParts, Transaction } from './transaction.ts';
 /** So few that a world of three operations takes more than one pass. */
 const SHARE = 2;
 const LOST_TO_NOBODY: SwapResult = { won: false, current: null };
-/** An answer that took longer tells the engine too little. */
-const SLOWEST_CLOCK_MS = 1_000;
 
 /** The store as one life of a process sees it: over a network that delays, loses and repeats itself. */
 export class StoreLink implements TransactionalStore<Transaction> {
@@ -134,7 +132,7 @@ export class StoreLink implements TransactionalStore<Transaction> {
     const { network, life } = this.#parts;
     const began = life.elapsed;
     const time = await network.call<number>(life, (reply) => reply(network.storeClock));
-    if (life.elapsed - began <= SLOWEST_CLOCK_MS) life.noteStoreClock(time);
+    life.noteStoreClock(time, life.elapsed - began);
     return time;
   }
 

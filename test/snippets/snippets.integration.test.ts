@@ -9,6 +9,7 @@ import { type Fence, mayRun, readFences } from './fence.ts';
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const LOADER = join(ROOT, 'scripts/typescript.mjs');
 const RUN_TIMEOUT_MS = 60_000;
 
 const documents = [
@@ -66,12 +67,7 @@ describe('the snippets of the documents', () => {
       if (!mayRun(fence)) return;
       await run(
         process.execPath,
-        [
-          '--conditions=onceward-source',
-          '--import',
-          import.meta.resolve('tsx'),
-          join(folder, fileOf(fence)),
-        ],
+        ['--conditions=onceward-source', '--import', LOADER, join(folder, fileOf(fence))],
         { cwd: scratch, timeout: RUN_TIMEOUT_MS },
       );
     });

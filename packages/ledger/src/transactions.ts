@@ -9,7 +9,7 @@ import {
 } from './pipeline/admit.ts';
 import { findCreation } from './pipeline/apply-creation.ts';
 import { duplicateOf, findKey } from './pipeline/apply-journal.ts';
-import { KEY_EXPIRED, mayBeForgotten } from './pipeline/first-sent.ts';
+import { KEY_EXPIRED, type KeyKind, mayBeForgotten } from './pipeline/first-sent.ts';
 import { InFlightKeys } from './pipeline/in-flight.ts';
 import type { Machine } from './pipeline/machine.ts';
 import type { Outcome } from './pipeline/outcome.ts';
@@ -89,9 +89,9 @@ export class Transactions {
     const wrong = checkTransactionKey(key) ?? checkCaller(caller);
     if (wrong !== undefined) return this.#refuse(wrong);
     if (this.#pipeline.isFull) return this.#refuse(OVERLOADED);
-    const admitted = admitTransaction(this.#machine, caller, key as string, body);
+    const admitted = admitTransaction(this.#machine, caller, key as string, body, firstSentAt);
     if (!admitted.ok) return this.#refuse(admitted);
-    if (this.#mayBeForgotten(firstSentAt, this.#machine.settings.idempotency_ttl_ms)) {
+    if (this.#mayBeForgotten('transactions', firstSentAt)) {
       return this.#refuseLate(admitted.value);
     }
     return this.#run(admitted.value);
@@ -106,12 +106,11 @@ export class Transactions {
     const wrong = checkCaller(caller);
     if (wrong !== undefined) return this.#refuse(wrong);
     if (this.#pipeline.isFull) return this.#refuse(OVERLOADED);
-    const admitted = admitAccount(caller, body, key);
+    const admitted = admitAccount(caller, body, key, firstSentAt);
     if (!admitted.ok) return this.#refuse(admitted);
     const known = findCreation(this.#machine, admitted.value);
     if (known !== undefined) return Promise.resolve(answerAccount(known, this.#machine.time));
-    const { client_ttl_ms } = this.#machine.settings;
-    if (key !== undefined && this.#mayBeForgotten(firstSentAt, client_ttl_ms)) {
+    if (key !== undefined && this.#mayBeForgotten('writes', firstSentAt)) {
       return this.#refuse(KEY_EXPIRED);
     }
     return new Promise((resolve, reject) => {
@@ -122,9 +121,9 @@ export class Transactions {
     });
   }
 
-  #mayBeForgotten(firstSentAt: number | undefined, ttlMs: number): boolean {
-    if (firstSentAt === undefined) return false;
-    return mayBeForgotten(firstSentAt, ttlMs, Math.max(this.#machine.time, this.#now()));
+  #mayBeForgotten(kind: KeyKind, firstSentAt: number | undefined): boolean {
+    const now = Math.max(this.#machine.time, this.#now());
+    return mayBeForgotten(this.#machine, kind, firstSentAt, now);
   }
 
   /** Answered at once: by the time it were applied, a key that is known now could be forgotten. */

@@ -109,7 +109,7 @@ export class Writes {
     return new Promise((resolve, reject) => {
       this.#pipeline.submit(
         'writes',
-        { kind: 'settings', actor: caller.actor, settings },
+        { kind: 'settings', actor: caller.actor, settings, notes_raise: true },
         {
           settle: (_, { header }) => resolve({ ok: true, blockHeight: header.height }),
           fail: reject,

@@ -17,7 +17,7 @@ async function resolveOne(options: Partial<OncewardOptions> = {}) {
   await onceward.close();
 }
 
-it('[E17] a verdict is on record where nobody gave a place for it: one line of JSON on standard error', async () => {
+it('a verdict is on record where nobody gave a place for it: one line of JSON on standard error', async () => {
   const said = vi.spyOn(console, 'error').mockImplementation(() => {});
   await resolveOne();
   const lines = said.mock.calls.map(([line]) => JSON.parse(String(line)));
@@ -35,7 +35,7 @@ it('[E17] a verdict is on record where nobody gave a place for it: one line of J
   ]);
 });
 
-it('[E17] a place that was given gets the line alone', async () => {
+it('a place that was given gets the line alone', async () => {
   const said = vi.spyOn(console, 'error');
   const audit = vi.fn(async () => {});
   await resolveOne({ audit });

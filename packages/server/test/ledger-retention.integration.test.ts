@@ -1,6 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Code, createClient } from '@connectrpc/connect';
+import { AdminService, WriteService } from '@onceward/ledger/rpc';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { askLedger, balanceOf, openAccount, pay, transactionText } from './ledger-client.ts';
+import { failure, grpcTo, newRpcKey, set } from './ledger-rpc.ts';
 import { ADMIN, startServer } from './running-program.ts';
 
 /** The keys of transactions and of accounts are known for this long, by the real clock. */
@@ -107,4 +110,39 @@ it('[H20] an account whose key the ledger may have forgotten is not opened again
   const headers = { ...firstSent(sentAt), 'idempotency-key': 'opened' };
   const late = await askLedger(url, '/account', body, headers);
   expect(late).toMatchObject({ status: 412, body: { error: EXPIRED } });
+});
+
+it('[H20] a call over gRPC goes by when it was first sent, too', async () => {
+  const admin = createClient(AdminService, await grpcTo(server));
+  const writer = createClient(WriteService, await grpcTo(server));
+  const { organization } = await admin.createOrganization({ name: 'retention' });
+  const sentAt = Date.now();
+  const idempotencyKey = newRpcKey();
+  const write = (said: string, key = idempotencyKey) => {
+    const headers = { 'idempotency-first-sent': said };
+    const stream = { organization, clientId: 'till-7', idempotencyKey: key };
+    return writer.write({ ...stream, operations: [set('a', '1')] }, { headers });
+  };
+  const date = (at: number) => new Date(at).toUTCString();
+  expect((await write(date(sentAt))).result.case).toBe('success');
+  const known = await write(date(0));
+  expect(known.result).toMatchObject({ case: 'success', value: { assignedSequence: 1n } });
+  expect(await failure(write(date(0), newRpcKey()))).toMatchObject({
+    code: Code.FailedPrecondition,
+    message: expect.stringContaining('KEY_EXPIRED'),
+  });
+  await sleep(ACCOUNT_WINDOW_MS + 1_100);
+  expect(await failure(write(date(sentAt), newRpcKey()))).toMatchObject({
+    code: Code.FailedPrecondition,
+    message: expect.stringContaining('KEY_EXPIRED'),
+  });
+  expect(await failure(write('soon'))).toMatchObject({
+    code: Code.InvalidArgument,
+    message: expect.stringContaining('FIRST_SENT_INVALID'),
+  });
+  const late = { headers: { 'idempotency-first-sent': date(sentAt) } };
+  const named = { name: 'late', idempotencyKey: newRpcKey() };
+  expect(await failure(admin.createOrganization(named, late))).toMatchObject({
+    code: Code.FailedPrecondition,
+  });
 });

@@ -20,7 +20,7 @@ const MOST_EVENTS = 60_000;
 const LOOK_MS = 7_000;
 const CONCLUDE_MS = 20_000;
 /** How often doubts are asked about again at the end. */
-const ROUNDS = 3;
+const ROUNDS = 12;
 /** A pause that was stored a moment ago may come too late for what was just being begun. */
 const PAUSE_TAKES_MS = 100;
 /** Worlds last far shorter than the patience of an outbox. */

@@ -42,6 +42,7 @@ export const END_TO_END: readonly Mutant[] = [
     'an answer that was not kept is taken for a refusal',
     'C14',
     inClient('verdict.ts', "if (happened === 'yes') return { kind: 'done' };", ''),
+    inClient('verdict.ts', "case 'response-not-retained':\n      return { kind: 'done' };", ''),
   ),
   endToEnd(
     'a submission that nobody answered counts as not taken in',
@@ -200,12 +201,12 @@ export const END_TO_END: readonly Mutant[] = [
     ),
   ),
   endToEnd(
-    'a pause ends with the tab in which it was asked for',
+    'a stored pause is not heeded',
     'C17',
     inClient(
       'outbox.ts',
-      'this.#setPause(paused !== undefined, ',
-      'this.#setPause(this.#isPaused, ',
+      'this.#pause = paused ?? this.#ownPause;',
+      'this.#pause = this.#ownPause;',
     ),
   ),
   endToEnd(

@@ -33,6 +33,8 @@ export interface WriteInput {
   readonly sequence?: bigint;
   /** The 16 bytes of a UUID of version 4. */
   readonly idempotencyKey: Uint8Array;
+  /** When it was first sent, if the caller says so: what may have been forgotten since is refused as `KEY_EXPIRED`. */
+  readonly firstSentAt?: number;
   readonly operations: readonly OperationInput[];
 }
 
@@ -44,6 +46,7 @@ export interface OrganizationInput {
   readonly name: string;
   /** The 16 bytes of a UUID of version 4. */
   readonly idempotencyKey?: Uint8Array;
+  readonly firstSentAt?: number;
 }
 
 export interface VaultInput extends OrganizationInput {
@@ -79,6 +82,7 @@ export function admitTransaction(
   { actor, credential }: Caller,
   key: string,
   body: unknown,
+  firstSentAt?: number,
 ): Checked<JournalRequest> {
   const checked = checkJournal(body);
   if (!checked.ok) return checked;
@@ -87,7 +91,8 @@ export function admitTransaction(
     if (fault !== undefined) return fault;
   }
   const sent = sentForm(body, checked.value);
-  return { ok: true, value: new AdmittedJournal(actor, credential, key, sent, checked.value) };
+  const names = { actor, credential, key, firstSentAt };
+  return { ok: true, value: new AdmittedJournal(names, sent, checked.value) };
 }
 
 /** A class for the reason that `Ticket` is one. */
@@ -96,19 +101,24 @@ class AdmittedJournal implements JournalRequest {
   readonly actor: Actor;
   readonly credential: string;
   readonly key: string;
+  declare readonly first_sent?: number;
   readonly sent: SentForm;
   readonly entries: readonly JournalEntry[];
 
   constructor(
-    actor: Actor,
-    credential: string,
-    key: string,
+    {
+      actor,
+      credential,
+      key,
+      firstSentAt,
+    }: Caller & { key: string; firstSentAt?: number | undefined },
     sent: SentForm,
     entries: readonly JournalEntry[],
   ) {
     this.actor = actor;
     this.credential = credential;
     this.key = key;
+    if (firstSentAt !== undefined) this.first_sent = firstSentAt;
     this.sent = sent;
     this.entries = entries;
   }
@@ -118,13 +128,18 @@ export function admitAccount(
   { actor, credential }: Caller,
   body: unknown,
   key?: string,
+  firstSentAt?: number,
 ): Checked<AccountRequest> {
   const wrong = key === undefined ? undefined : findKeyFault(key);
   if (wrong !== undefined) return wrong;
   const checked = checkAccount(body);
   if (!checked.ok) return checked;
-  const owned = key === undefined ? {} : { credential, key };
+  const owned = key === undefined ? {} : { credential, key, ...sentAt(firstSentAt) };
   return { ok: true, value: { kind: 'account', actor, ...owned, ...checked.value } };
+}
+
+function sentAt(firstSentAt: number | undefined): { readonly first_sent?: number } {
+  return firstSentAt === undefined ? {} : { first_sent: firstSentAt };
 }
 
 export function admitOrganization(
@@ -151,9 +166,13 @@ function findUnusableKey({ idempotencyKey }: OrganizationInput): Refusal | undef
   return idempotencyKey === undefined ? undefined : findUuidFault(idempotencyKey);
 }
 
-function keyIn({ credential }: Caller, { idempotencyKey }: OrganizationInput): CreationKey {
+function keyIn(
+  { credential }: Caller,
+  { idempotencyKey, firstSentAt }: OrganizationInput,
+): CreationKey {
   if (idempotencyKey === undefined) return {};
-  return { credential, key: Buffer.from(idempotencyKey).toString('hex') };
+  const key = Buffer.from(idempotencyKey).toString('hex');
+  return { credential, key, ...sentAt(firstSentAt) };
 }
 
 export function admitWrite({ actor }: Caller, input: WriteInput): Checked<WriteRequest> {
@@ -205,6 +224,7 @@ function finishWrite(
     client,
     sequence: sequence === undefined ? null : sequence.toString(),
     key: Buffer.from(idempotencyKey).toString('hex'),
+    ...sentAt(input.firstSentAt),
     hash: hash('sha256', text, 'hex'),
     operations,
   };

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { type Refusal, refuse } from '../refusal.ts';
 import { accountId } from '../rules/account-id.ts';
 import type { AccountRequest, OrganizationRequest, VaultRequest } from '../rules/request.ts';
+import { KEY_EXPIRED, mayBeForgotten } from './first-sent.ts';
 import type { Machine } from './machine.ts';
 import type { Outcome } from './outcome.ts';
 import { addReceipt, findReceipt, printOf } from './receipt.ts';
@@ -22,6 +23,9 @@ export function applyCreation(
 ): Outcome {
   const known = findCreation(machine, request);
   if (known !== undefined) return known;
+  if (mayBeForgotten(machine, 'writes', request.first_sent)) {
+    return { did: 'refuse', refusal: KEY_EXPIRED };
+  }
   const position = texts.length;
   const created = create(machine, request, position);
   if (typeof created !== 'string') return { did: 'refuse', refusal: created };
@@ -57,7 +61,13 @@ function scopeOf({ kind, credential }: CreationRequest): string {
   return `create/${kind}/${credential}`;
 }
 
-function hashOf({ actor: _actor, credential: _credential, key: _key, ...what }: CreationRequest) {
+function hashOf({
+  actor: _actor,
+  credential: _credential,
+  key: _key,
+  first_sent: _firstSent,
+  ...what
+}: CreationRequest) {
   return hash('sha256', JSON.stringify(what), 'hex');
 }
 

@@ -4,6 +4,7 @@ import { transactionId } from '../rules/transaction-id.ts';
 import { hashKey, type KeyHash } from '../state/key-hash.ts';
 import type { Location } from '../state/key-table.ts';
 import type { KeyUse } from '../state/key-window.ts';
+import { KEY_EXPIRED, mayBeForgotten } from './first-sent.ts';
 import type { Machine } from './machine.ts';
 import { type Effect, effectsText, type Outcome } from './outcome.ts';
 import { post } from './post.ts';
@@ -59,9 +60,10 @@ function findDuplicates(
   const duplicates = new Map<number, Refusal>();
   const keys = new Set<string>();
   for (let at = 0; at < requests.length; at += 1) {
-    const { key } = requests[at] as JournalRequest;
+    const { key, first_sent } = requests[at] as JournalRequest;
     const used = findUse(machine, hashes[at] as KeyHash, machine.time);
     if (used !== undefined) duplicates.set(at, duplicateOf(used));
+    else if (mayBeForgotten(machine, 'transactions', first_sent)) duplicates.set(at, KEY_EXPIRED);
     // Two credentials may well have one key; it takes a closer look only if a key is there twice.
     else if (keys.has(key) && isRepeated(requests, at)) duplicates.set(at, IN_BATCH);
     keys.add(key);

@@ -5,6 +5,7 @@ import { transactionId } from '../rules/transaction-id.ts';
 import { UNKNOWN_ORGANIZATION, UNKNOWN_VAULT } from './apply-creation.ts';
 import type { ClientRow } from './client-row.ts';
 import { aliveAt, type EntityRow, findUnmet } from './entity-row.ts';
+import { KEY_EXPIRED, mayBeForgotten } from './first-sent.ts';
 import type { Machine } from './machine.ts';
 import { type Effect, effectsText, type Outcome } from './outcome.ts';
 import { post } from './post.ts';
@@ -27,7 +28,9 @@ export function applyWrite(
   const name = clientKey(request.organization, request.vault, request.client);
   const client = rows.read<ClientRow>(name);
   const last = BigInt(client?.sequence ?? 0);
-  const wrong = findRepeat(machine, name, client, request) ?? findGap(request, last);
+  const wrong =
+    findRepeat(machine, name, client, request) ??
+    (mayBeForgotten(machine, 'writes', request.first_sent) ? KEY_EXPIRED : findGap(request, last));
   if (wrong !== undefined) return { did: 'refuse', refusal: wrong };
 
   const sequence = last + 1n;

@@ -1,10 +1,11 @@
 import type { MachineSettings } from '../log/log-entry.ts';
+import type { ChangeableSettings } from '../rules/changeable-settings.ts';
 import { AccountTable } from '../state/account-table.ts';
 import { KeyWindow } from '../state/key-window.ts';
 import { digest, toHex } from '../state/merkle-list.ts';
 import { RowTable } from '../state/row-table.ts';
 import { RECEIPT_WORDS } from './receipt.ts';
-import { KEYS_ROW, SETTINGS_ROW } from './row-keys.ts';
+import { KEYS_ROW, SETTINGS_ROW, SINCE_ROW } from './row-keys.ts';
 
 /** What a new ledger begins with; its first entry brings the real ones. */
 export const FIRST_SETTINGS: MachineSettings = {
@@ -18,6 +19,14 @@ export const FIRST_SETTINGS: MachineSettings = {
 
 /** Both windows of keys, as the row that brings them under the state root. */
 export type KeysRow = { readonly transactions: string; readonly writes: string };
+
+/**
+ * Log times before which keys were forgotten by a shorter time to live than the one that holds now. A longer one does
+ * not bring them back.
+ */
+export type SinceRow = { readonly transactions: number; readonly writes: number };
+
+const NEVER_RAISED: SinceRow = { transactions: 0, writes: 0 };
 
 /**
  * Everything that applying entries changes, and all that applying them looks at. Two machines that have applied
@@ -51,6 +60,28 @@ export class Machine {
   adopt(settings: MachineSettings): void {
     this.settings = settings;
     this.rows.write(SETTINGS_ROW, settingsRow(settings));
+  }
+
+  keysSince(): SinceRow {
+    return this.rows.read<SinceRow>(SINCE_ROW) ?? NEVER_RAISED;
+  }
+
+  /** Before settings with a longer time to live are adopted. */
+  noteRaise({ idempotency_ttl_ms, client_ttl_ms }: ChangeableSettings): void {
+    const { settings, time } = this;
+    const before = this.keysSince();
+    const isRaised = {
+      transactions: idempotency_ttl_ms > settings.idempotency_ttl_ms,
+      writes: client_ttl_ms > settings.client_ttl_ms,
+    };
+    if (!isRaised.transactions && !isRaised.writes) return;
+    const since = (kind: keyof SinceRow, ttlMs: number) =>
+      isRaised[kind] ? Math.max(before[kind], time - ttlMs) : before[kind];
+    const row: SinceRow = {
+      transactions: since('transactions', settings.idempotency_ttl_ms),
+      writes: since('writes', settings.client_ttl_ms),
+    };
+    this.rows.write(SINCE_ROW, row);
   }
 
   mark(): readonly [number, number] {

@@ -37,3 +37,4 @@ export function clientKey(organization: string, vault: string | null, client: st
 /** What the state machine remembers and goes by, under the state root like everything else. */
 export const KEYS_ROW = 'machine/keys';
 export const SETTINGS_ROW = 'machine/settings';
+export const SINCE_ROW = 'machine/keys-since';

@@ -10,13 +10,21 @@ export function requestText(request: Request): string {
   return request.kind === 'journal' ? journalText(request) : JSON.stringify(request);
 }
 
-function journalText({ actor, credential, key, sent, entries }: JournalRequest): string {
+function journalText({
+  actor,
+  credential,
+  key,
+  first_sent,
+  sent,
+  entries,
+}: JournalRequest): string {
   const names = `"actor":${JSON.stringify(actor)},"credential":${JSON.stringify(credential)}`;
   let list = entryText(entries[0] as JournalEntry);
   for (let at = 1; at < entries.length; at += 1)
     list += `,${entryText(entries[at] as JournalEntry)}`;
   const form = sent === undefined ? '' : `"sent":${JSON.stringify(sent)},`;
-  return `{"kind":"journal",${names},"key":${JSON.stringify(key)},${form}"entries":[${list}]}`;
+  const since = first_sent === undefined ? '' : `"first_sent":${first_sent},`;
+  return `{"kind":"journal",${names},"key":${JSON.stringify(key)},${since}${form}"entries":[${list}]}`;
 }
 
 function entryText({ sequence, type, asset, amount, debit, credit }: JournalEntry): string {

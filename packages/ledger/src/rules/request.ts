@@ -19,6 +19,8 @@ export interface JournalRequest {
   /** Whose keys these are: two credentials never meet each other's. */
   readonly credential: string;
   readonly key: string;
+  /** When its caller first sent it, in milliseconds since the epoch, if it said so. */
+  readonly first_sent?: number;
   /** How the request was written, where that is not how its entries are kept. */
   readonly sent?: SentForm;
   readonly entries: readonly JournalEntry[];
@@ -35,6 +37,7 @@ export interface WriteRequest {
   readonly sequence: string | null;
   /** A UUID of version 4, as 32 hexadecimal digits. */
   readonly key: string;
+  readonly first_sent?: number;
   /** SHA-256 of the operations, in hex. */
   readonly hash: string;
   readonly operations: readonly Operation[];
@@ -44,6 +47,7 @@ export interface WriteRequest {
 export interface CreationKey {
   readonly credential?: string;
   readonly key?: string;
+  readonly first_sent?: number;
 }
 
 export interface AccountRequest extends CreationKey {
@@ -71,4 +75,6 @@ export interface SettingsRequest {
   readonly kind: 'settings';
   readonly actor: Actor;
   readonly settings: ChangeableSettings;
+  /** A raised time to live is noted in the state. Entries of earlier versions lack it, and are applied as they were. */
+  readonly notes_raise?: true;
 }

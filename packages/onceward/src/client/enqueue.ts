@@ -212,7 +212,7 @@ function seenBefore(intent: Intent, met: Met, now: number): End | null {
   if (sameKey) {
     return sameKey.fingerprint === fingerprint
       ? answerFor(sameKey, 'known')
-      : invalid('the key was used for another request; take a new one');
+      : invalid('the key was used for another request');
   }
   const same = met.get(layout.fingerprint(owner, fingerprint));
   if (intent.catchWithinMs === null || !same) return null;

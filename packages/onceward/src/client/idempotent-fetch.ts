@@ -26,15 +26,7 @@ export interface IdempotentFetchOptions {
   readonly firstSent?: boolean;
 }
 
-const KNOWN = {
-  fetch: true,
-  world: true,
-  retry: true,
-  breaker: true,
-  methods: true,
-  refreshAuth: true,
-  firstSent: true,
-} satisfies Record<keyof IdempotentFetchOptions, true>;
+const KNOWN = 'fetch,world,retry,breaker,methods,refreshAuth,firstSent';
 
 export interface IdempotentInit extends RequestInit {
   /** The key of this operation. Left out, one is minted; given again, the operation is the same one. */

@@ -163,6 +163,12 @@ export interface Position extends Entry {
   readonly last: number;
 }
 
+/** Nothing is begun while it is stored. */
+export interface Pause extends Entry {
+  /** Whose credentials were refused, until someone signs in. Left out: someone asked for a pause, for everybody. */
+  readonly owner?: string | null;
+}
+
 /** Names of different owners never meet. A `:` in either part is encoded. */
 function scoped(owner: string | null, name: string): string {
   return ownedBy(owner) + encodeURIComponent(name);
@@ -215,6 +221,6 @@ export function currentRequest(operation: WaitingOperation): {
 } {
   const step = operation.steps[operation.cursor];
   const current = operation.direction === 'forward' ? step : step?.undo;
-  if (!current) throw new Error(`no step ${operation.cursor}`);
+  if (!current) throw new Error('no step');
   return current;
 }

@@ -46,12 +46,8 @@ export type PauseReason = 'auth' | 'user';
 /** What tabs tell each other. Losing a message costs time, never correctness. */
 export type Notice =
   | { readonly kind: 'changed'; readonly id: string }
-  | {
-      readonly kind: 'paused';
-      readonly reason: PauseReason | null;
-      /** Who was refused, where the reason is `auth`. */
-      readonly owner: string | null;
-    };
+  /** Someone has paused, or goes on: the storage says which. */
+  | { readonly kind: 'paused' };
 
 export interface Bulletin {
   post(notice: Notice): void;

@@ -1,21 +1,18 @@
 import { type BreakerPolicy, breakersBy } from './circuit-breaker.ts';
 import { ClientError } from './client-error.ts';
-import {
-  type ClientTimer,
-  type ClientWorld,
-  DAY,
-  HOUR,
-  MINUTE,
-  mintKey,
-  realWorld,
-  SECOND,
-} from './client-world.ts';
+import { type ClientWorld, DAY, MINUTE, mintKey, realWorld, SECOND } from './client-world.ts';
 import { alwaysOnline, browserConnectivity, type Connectivity } from './connectivity.ts';
 import { Enqueuer, type Queued, type Wanted } from './enqueue.ts';
 import { FailedOperations } from './failed-operations.ts';
 import type { GroupStep, Groups } from './groups.ts';
-import { forgetOld, RETENTION_DEFAULTS, type Retention } from './housekeeping.ts';
-import { layout, type Operation, type WaitingOperation, type Wish } from './operation.ts';
+import { RETENTION_DEFAULTS, type Retention } from './housekeeping.ts';
+import {
+  layout,
+  type Operation,
+  type Pause,
+  type WaitingOperation,
+  type Wish,
+} from './operation.ts';
 import { OperationBook } from './operation-book.ts';
 import {
   type Bulletin,
@@ -29,7 +26,7 @@ import {
   silentBulletin,
 } from './outbox-events.ts';
 import { LiveStatus, type StatusStore } from './outbox-status.ts';
-import type { Entry, OutboxStorage } from './outbox-storage.ts';
+import type { OutboxStorage } from './outbox-storage.ts';
 import {
   checkKey,
   checkName,
@@ -90,29 +87,8 @@ export interface OutboxOptions {
   readonly connectivity?: Connectivity;
 }
 
-const KNOWN = {
-  storage: true,
-  name: true,
-  owner: true,
-  replayWindowMs: true,
-  giveUpAfterMs: true,
-  catchDuplicatesWithinMs: true,
-  auth: true,
-  mintKey: true,
-  firstSent: true,
-  isDone: true,
-  groups: true,
-  retry: true,
-  breaker: true,
-  retention: true,
-  concurrency: true,
-  start: true,
-  fetch: true,
-  world: true,
-  lock: true,
-  bulletin: true,
-  connectivity: true,
-} satisfies Record<keyof OutboxOptions, true>;
+const KNOWN =
+  'storage,name,owner,replayWindowMs,giveUpAfterMs,catchDuplicatesWithinMs,auth,mintKey,firstSent,isDone,groups,retry,breaker,retention,concurrency,start,fetch,world,lock,bulletin,connectivity';
 
 export interface EnqueueOptions {
   /** Operations of one lane are sent in the order in which they were queued; lanes do not wait for each other. */
@@ -155,12 +131,12 @@ export class Outbox {
   readonly #bulletin: Bulletin;
   readonly #closing = new AbortController();
   #runner: Runner | null = null;
-  #isPaused = false;
-  /** Whose credentials were refused, until someone signs in. */
-  #refused: { readonly owner: string | null } | null = null;
+  /** As it is stored. */
+  #pause: Pause | null = null;
+  /** Of a service worker, which may lack the credentials that the pages have: it stops, and they go on. */
+  #ownPause: Pause | null = null;
   #running: Promise<unknown> | null = null;
   #draining: Promise<unknown> | null = null;
-  #housekeeping: ClientTimer | null = null;
 
   constructor(options: OutboxOptions) {
     checkOptions(options, KNOWN);
@@ -168,7 +144,7 @@ export class Outbox {
     const inBrowser = isBrowser();
     this.#bulletin = options.bulletin ?? (inBrowser ? broadcastBulletin(name) : silentBulletin);
     const connectivity = options.connectivity ?? (inBrowser ? browserConnectivity() : alwaysOnline);
-    const lock = options.lock ?? (inBrowser ? webLock(name) : noLock);
+    const lock = options.lock ?? (inBrowser ? webLock(name, options.world) : noLock);
     const core = this.#compose(options, connectivity, lock);
     this.#core = core;
     this.#enqueuer = new Enqueuer(core, ({ id, superseded }, lane) => {
@@ -204,6 +180,7 @@ export class Outbox {
       world,
       book: new OperationBook(options.storage),
       policy: { ...RETRY_DEFAULTS, ...options.retry, giveUpAfterMs },
+      retention: { ...RETENTION_DEFAULTS, ...options.retention },
       breakerFor: breakersBy(world, options.breaker),
       owner: () => (typeof owner === 'function' ? owner() : owner) ?? null,
       base:
@@ -223,14 +200,17 @@ export class Outbox {
       },
       isPaused: () => this.#pauseReason() !== null,
       look: async () => {
-        const [paused] = await options.storage.read([layout.pause]);
-        this.#setPause(paused !== undefined, this.#refused);
+        const [paused] = (await options.storage.read([layout.pause])) as (Pause | undefined)[];
+        const before = this.#pauseReason();
+        this.#pause = paused ?? this.#ownPause;
+        const reason = this.#pauseReason();
+        if (reason !== before)
+          this.#tell(reason ? { type: 'paused', reason } : { type: 'resumed' });
       },
-      refused: (refused) => {
-        this.#setPause(this.#isPaused, { owner: refused });
-        // A service worker may lack what the pages have; it stops, and they go on.
-        if (options.start === false) return;
-        this.#bulletin.post({ kind: 'paused', reason: 'auth', owner: refused });
+      refused: async (owner) => {
+        const pause = { version: 1, owner };
+        if (options.start === false) this.#ownPause = pause;
+        else if (this.#pauseReason() !== 'user') await this.#storePause(pause);
       },
     };
   }
@@ -295,8 +275,9 @@ export class Outbox {
   /** The operation when it has ended, `null` if it was cancelled or is not known. */
   async whenSettled(id: string, signal?: AbortSignal): Promise<Settled | null> {
     let heard: () => void = () => {};
-    const unlisten = this.#listeners.add(() => heard());
-    signal?.addEventListener('abort', () => heard());
+    const hear = () => heard();
+    const unlisten = this.#listeners.add(hear);
+    signal?.addEventListener('abort', hear);
     try {
       for (;;) {
         const hearing = new Promise<void>((resolve) => {
@@ -312,6 +293,7 @@ export class Outbox {
       }
     } finally {
       unlisten();
+      signal?.removeEventListener('abort', hear);
     }
   }
 
@@ -381,19 +363,25 @@ export class Outbox {
    * settled. Answers when that is stored.
    */
   async pause(): Promise<void> {
-    await this.#storePause({ version: 1 }, 'user');
+    await this.#storePause({ version: 1 });
   }
 
   /** Goes on after `pause`. Also to be called when someone has signed in. */
   async resume(): Promise<void> {
-    await this.#storePause(null, null);
+    this.#ownPause = null;
+    await this.#storePause(null);
   }
 
-  async #storePause(next: Entry | null, reason: 'user' | null): Promise<void> {
+  async #storePause(next: Pause | null): Promise<void> {
     await this.#core.book.swap([{ key: layout.pause, next }]);
-    const notice = { kind: 'paused', reason, owner: null } as const;
-    this.#hear(notice);
-    this.#bulletin.post(notice);
+    this.#bulletin.post({ kind: 'paused' });
+    await this.#lookAgain();
+  }
+
+  /** Someone has paused, or goes on. */
+  async #lookAgain(): Promise<void> {
+    await this.#core.look();
+    this.#runner?.wakeAll();
   }
 
   /** Sends what can be sent now, if no other tab is at it, and answers when that is done. */
@@ -415,7 +403,6 @@ export class Outbox {
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return;
     this.#closing.abort();
-    this.#housekeeping?.cancel();
     await this.#running;
     await this.#draining;
     await this.#enqueuer.last;
@@ -432,7 +419,6 @@ export class Outbox {
         const runner = new Runner(this.#core, held);
         this.#runner = runner;
         this.#status.touch();
-        this.#keepHouse();
         await work(runner);
         this.#runner = null;
         this.#status.touch();
@@ -441,29 +427,11 @@ export class Outbox {
     );
   }
 
-  /** The runner forgets what is old, now and every hour. */
-  #keepHouse(): void {
-    const { book, world, retention } = this.#core;
-    this.#housekeeping?.cancel();
-    if (this.#closing.signal.aborted || this.#runner === null) return;
-    this.#housekeeping = world.startTimer(HOUR, () => this.#keepHouse(), true);
-    forgetOld(book, { ...RETENTION_DEFAULTS, ...retention }, world).catch((error) =>
-      this.#tell({ type: 'storage_failed', message: String(error) }),
-    );
-  }
-
   #pauseReason(): PauseReason | null {
-    if (this.#isPaused) return 'user';
-    return this.#refused !== null && this.#refused.owner === this.#core.owner() ? 'auth' : null;
-  }
-
-  #setPause(isPaused: boolean, refused: { readonly owner: string | null } | null): void {
-    const before = this.#pauseReason();
-    this.#isPaused = isPaused;
-    this.#refused = refused;
-    const reason = this.#pauseReason();
-    if (reason === before) return;
-    this.#tell(reason === null ? { type: 'resumed' } : { type: 'paused', reason });
+    if (this.#pause === null) return null;
+    const { owner } = this.#pause;
+    if (owner === undefined) return 'user';
+    return owner === this.#core.owner() ? 'auth' : null;
   }
 
   #tell(event: OutboxEvent): void {
@@ -472,15 +440,11 @@ export class Outbox {
   }
 
   #hear(notice: Notice): void {
-    if (notice.kind === 'changed') {
+    if (notice.kind === 'paused') this.#lookAgain().catch(() => {});
+    else {
       this.#runner?.wake(layout.queueOf(notice.id));
       this.#tell({ type: 'changed_elsewhere', id: notice.id });
-      return;
     }
-    const { reason, owner } = notice;
-    if (reason === 'auth') this.#setPause(this.#isPaused, { owner });
-    else this.#setPause(reason !== null, reason && this.#refused);
-    if (reason === null) this.#runner?.wakeAll();
   }
 
   #checkOpen(): void {
@@ -496,5 +460,5 @@ const ABANDONED = { code: 'ABANDONED', reason: 'abandoned' } as const;
 
 /** Later Nodes have a `navigator` too, but they do not know whether they are online. */
 function isBrowser(): boolean {
-  return typeof navigator !== 'undefined' && 'onLine' in navigator;
+  return globalThis.navigator?.onLine !== undefined;
 }

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it, vi } from 'vitest';
 import {
   DAY,
@@ -261,6 +262,56 @@ describe('what became of it', () => {
     await old.drain();
     expect(await old.find(id)).toMatchObject({ outcome: 'refused', code: 'UNSENDABLE' });
     expect(server.effects).toEqual(['b']);
+  });
+
+  it('[C18] credentials that were refused are not tried again by a later life, until someone signs in', async () => {
+    const asked: string[] = [];
+    let isSignedIn = false;
+    const guarded: typeof fetch = async (input, init) => {
+      asked.push(String(input));
+      return isSignedIn ? server.fetch(input, init) : new Response('', { status: 401 });
+    };
+    const ann = { owner: 'ann', fetch: guarded };
+    const first = life(ann);
+    const { id } = await first.enqueue(order('a'));
+    await pass(SECOND);
+    await first.close();
+    expect(asked).toHaveLength(1);
+
+    const second = life(ann);
+    await second.enqueue(order('b'), { lane: 'another' });
+    await pass(HOUR);
+    expect(asked).toHaveLength(1);
+    expect(second.status.getSnapshot().paused).toBe('auth');
+    // Another user is not held up by it.
+    const bob = life({ ...ann, owner: 'bob' });
+    await pass(SECOND);
+    expect(bob.status.getSnapshot().paused).toBeNull();
+
+    isSignedIn = true;
+    await second.resume();
+    await pass(SECOND);
+    expect(await second.find(id)).toMatchObject({ state: 'done' });
+    expect(server.effects.toSorted()).toEqual(['a', 'b']);
+  });
+
+  it('[C18] what a service worker is refused does not pause the pages, and it stops all the same', async () => {
+    const worker = life({ start: false, fetch: async () => new Response('', { status: 401 }) });
+    const { id } = await worker.enqueue(order('a'));
+    await worker.drain();
+    const page = life();
+    await pass(SECOND);
+    expect(await page.find(id)).toMatchObject({ state: 'done' });
+  });
+
+  it('[C9] whoever waits for an end leaves nothing on the signal that was given', async () => {
+    const outbox = life();
+    const { signal } = new AbortController();
+    const { id } = await outbox.enqueue(order('a'));
+    const settled = outbox.whenSettled(id, signal);
+    await pass(SECOND);
+    expect(await settled).toMatchObject({ state: 'done' });
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   it('[C17] a wipe counts what it removed, finds what waits and what failed, and forgets payloads', async () => {

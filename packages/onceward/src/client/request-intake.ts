@@ -31,15 +31,15 @@ export function takeRequest(given: OutboxRequest, core: Base): StoredRequest {
   if (!url) throw invalid('url is missing');
   const method = given.method?.toUpperCase() ?? 'POST';
   if (/^(GET|HEAD)$/.test(method)) throw invalid(`for ${method} call fetch`);
-  if (json !== undefined && body !== undefined) throw invalid('give json or body, not both');
+  if (json !== undefined && body !== undefined) throw invalid('json or body, not both');
   const taken = json === undefined ? body : toJson(json);
   const isBytes = taken instanceof Uint8Array;
   if (taken !== undefined && !isBytes && typeof taken !== 'string') {
-    throw invalid('body is text or a Uint8Array');
+    throw invalid('body: text or a Uint8Array');
   }
   // Before bytes are turned into text, which takes long if there are many.
   if (taken && taken.length > LARGEST_BODY) {
-    throw invalid(`body: a length of ${taken.length}; the limit is ${LARGEST_BODY}`);
+    throw invalid(`body: ${taken.length} is over ${LARGEST_BODY}`);
   }
   const request = {
     method,
@@ -56,10 +56,10 @@ function takeHeaders(given: HeadersInit | undefined, isJson: boolean): Record<st
   const headers: Record<string, string> = isJson ? { 'content-type': 'application/json' } : {};
   for (const [name, value] of attempt('headers', () => new Headers(given))) {
     if (CREDENTIAL.test(name)) {
-      throw invalid(`${name} is a credential, never stored: give it in auth.headers`);
+      throw invalid(`${name} is a credential: give it in auth.headers`);
     }
     if (KEY_HEADERS.test(name)) {
-      throw invalid(`${name} is set by the outbox: give it as key`);
+      throw invalid(`${name}: give it as key`);
     }
     headers[name] = value;
   }
@@ -108,21 +108,30 @@ export function fingerprintOf(
 /** What any header can carry; the server holds the key to the syntax of its profile. */
 export function checkKey(key: string | undefined): void {
   if (key !== undefined && !/^[\x21-\x7e]{1,255}$/.test(key)) {
-    throw invalid('key has 1 to 255 visible ASCII characters, no spaces');
+    throw invalid('key: 1 to 255 visible ASCII characters');
   }
 }
 
 export function checkName(what: string, name: string): void {
   if (typeof name !== 'string' || !name || name.length > LONGEST_NAME || !name.isWellFormed()) {
-    throw invalid(`${what} is a text of 1 to ${LONGEST_NAME} whole characters`);
+    throw invalid(`${what}: 1 to ${LONGEST_NAME} whole characters`);
   }
 }
 
+/** What a list of names, with commas between them, has in it. */
+type Listed<K extends string> = K extends `${infer First},${infer Rest}` ? First | Listed<Rest> : K;
+
+/** A list of all that options have, and of nothing else; else none. */
+type Complete<O, K extends string> = [keyof O, Listed<K>] extends [Listed<K>, keyof O] ? K : never;
+
 /** Refuses members that nobody reads: a misspelt option would otherwise pass in silence. */
-export function checkOptions(options: object, known: Readonly<Record<string, true>>): void {
+export function checkOptions<O extends object, K extends string>(
+  options: O,
+  known: K & Complete<O, K>,
+): void {
   for (const name of Object.keys(options)) {
-    if (!(name in known)) {
-      throw invalid(`${name} is not an option of ${Object.keys(known)}`);
+    if (!known.split(',').includes(name)) {
+      throw invalid(`${name} is not an option of ${known}`);
     }
   }
 }

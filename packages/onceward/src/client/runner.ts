@@ -1,7 +1,7 @@
 import type { CircuitBreaker } from './circuit-breaker.ts';
-import { type ClientTimer, MINUTE, pause, SECOND } from './client-world.ts';
+import { type ClientTimer, HOUR, MINUTE, pause, SECOND } from './client-world.ts';
 import type { Connectivity } from './connectivity.ts';
-import type { Retention } from './housekeeping.ts';
+import { forgetOld, type Retention } from './housekeeping.ts';
 import { currentRequest, ownerOf, type WaitingOperation } from './operation.ts';
 import type { OperationBook } from './operation-book.ts';
 import type { OutboxEvent } from './outbox-events.ts';
@@ -17,7 +17,7 @@ export interface OutboxCore extends SenderOptions, Ways {
   breakerFor(url: string): CircuitBreaker;
   readonly connectivity: Connectivity;
   readonly lock: RunnerLock;
-  readonly retention?: Partial<Retention>;
+  readonly retention: Retention;
   readonly catchDuplicatesWithinMs?: number;
   /** How many lanes send at the same time. */
   readonly concurrency: number;
@@ -32,7 +32,7 @@ export interface OutboxCore extends SenderOptions, Ways {
   /** Takes note of a pause that another tab, or an earlier life, has stored. */
   look(): Promise<void>;
   /** The server has refused the credentials of this owner. */
-  refused(owner: string | null): void;
+  refused(owner: string | null): Promise<void>;
 }
 
 /** What another tab stored without being able to say so is found at the latest after this. */
@@ -65,6 +65,8 @@ export class Runner {
   readonly #sender: Sender;
   readonly #lanes = new Map<string, Lane>();
   readonly #signal: AbortSignal;
+  /** When what is old is forgotten next. */
+  #forgetAt = 0;
   #sending = 0;
   #slotsTaken = 0;
   readonly #slotQueue: (() => void)[] = [];
@@ -116,10 +118,14 @@ export class Runner {
   }
 
   async #rescan(): Promise<void> {
+    const { book, retention, world, look } = this.#core;
     try {
       // Who resumed may have died before saying so.
-      await this.#core.look();
-      for await (const queue of this.#core.book.queues()) this.wake(queue);
+      await look();
+      for await (const queue of book.queues()) this.wake(queue);
+      if (world.elapsed() < this.#forgetAt) return;
+      this.#forgetAt = world.elapsed() + HOUR;
+      await forgetOld(book, retention, world);
     } catch (error) {
       this.#tellOfStorage(error);
     }
@@ -237,7 +243,7 @@ export class Runner {
     this.#sending -= 1;
     const { verdict } = sent;
     if (verdict.kind !== 'aborted') await this.#settle(current, sent, firstSent === null);
-    if (verdict.kind === 'unauthorized') this.#core.refused(ownerOf(operation));
+    if (verdict.kind === 'unauthorized') await this.#core.refused(ownerOf(operation));
     return verdict;
   }
 
@@ -284,7 +290,7 @@ export class Runner {
 
 const WINDOW_PASSED = {
   code: 'WINDOW_PASSED',
-  reason: 'the server may have forgotten the key',
+  reason: 'the key may be forgotten',
 } as const;
 
 /**

@@ -169,7 +169,7 @@ export function isAtStart({ cursor, direction }: WaitingOperation): boolean {
 }
 
 export function theGroups({ groups }: Pick<Ways, 'groups'>): Groups {
-  if (groups === undefined) throw invalid('for groups give new Outbox({ groups, … })');
+  if (groups === undefined) throw invalid('give new Outbox({ groups })');
   return groups;
 }
 

@@ -80,7 +80,8 @@ describe('what an answer means', () => {
     expect(judge(503, away)).toMatchObject({ ran: 'no' });
     expect(judge(422, problem('payload-mismatch', 'new_key')).kind).toBe('refused');
     expect(judge(503, problem('whatever', 'never')).kind).toBe('in_doubt');
-    expect(judge(409, { error: { code: 'BATCH_ROLLED_BACK' } })).toMatchObject({ ran: 'no' });
+    const rolledBack = { code: 'BATCH_ROLLED_BACK', retry: 'same_key', happened: 'no' };
+    expect(judge(409, { error: rolledBack })).toMatchObject({ kind: 'transient', ran: 'no' });
   });
 
   it('[C5] a failure that the server kept is not asked for again', () => {

@@ -71,8 +71,6 @@ export function judgeAnswer(answer: Answer, now: number): Verdict {
     case 'in-progress':
     case 'concurrent-request':
       return { kind: 'in_progress', retryAfterMs };
-    case 'batch-rolled-back':
-      return { ...transient, ran: 'no' };
     case 'outcome-unknown':
       // With Retry-After the server expects to know soon; otherwise a person has to look.
       if (retryAfterMs !== null) return { ...transient, ran: 'unknown' };

@@ -119,6 +119,52 @@ describe('locks that do not help', () => {
     expect([...server.effects().values()]).toEqual([1, 1]);
   });
 
+  it('[C9] so is one that stalls with a Web Lock, by default: those who wait ask it, and are not answered', async () => {
+    const [stalled, awake] = [await rig.openTab(), await rig.openTab()];
+    const open = () => {
+      const { realWorld } = page.client;
+      // A minute passes in a second.
+      const startTimer: typeof realWorld.startTimer = (ms, ...rest) =>
+        realWorld.startTimer(ms / 60, ...rest);
+      globalThis.outbox = page.open({ world: { ...realWorld, startTimer } });
+    };
+    const isRunning = () => globalThis.outbox?.status.getSnapshot().running === true;
+    await stalled.evaluate(open);
+    await until('it sends', () => stalled.evaluate(isRunning));
+    await awake.evaluate(open);
+    // Long enough for six questions and more: whoever answers keeps the lock.
+    await sleep(5_000);
+    expect(await awake.evaluate(isRunning)).toBe(false);
+    await stalled.evaluate(() => {
+      setTimeout(() => {
+        for (const end = Date.now() + 15_000; Date.now() < end; );
+      });
+    });
+    await awake.evaluate(() => globalThis.outbox?.enqueue(page.order('while it stalls')));
+    await until('it was sent', () => server.effects().size === 1);
+    await until('the stalled tab has woken up and stopped', () =>
+      stalled.evaluate(() => globalThis.outbox?.status.getSnapshot().running === false),
+    );
+    await stalled.evaluate(() => globalThis.outbox?.enqueue(page.order('afterwards')));
+    await until('it was sent too', () => server.effects().size === 2);
+    expect([...server.effects().values()]).toEqual([1, 1]);
+  });
+
+  it('[C9] what fails while it holds the lock is not begun again without one', async () => {
+    const tab = await rig.openTab();
+    const heard = await tab.evaluate(async () => {
+      const { signal } = new AbortController();
+      let begun = 0;
+      const work = async () => {
+        begun += 1;
+        throw new Error('it broke');
+      };
+      const held = page.client.webLock('mine').hold(work, { signal, ifFree: false });
+      return { said: await held.catch(String), begun };
+    });
+    expect(heard).toEqual({ said: 'Error: it broke', begun: 1 });
+  });
+
   it('[C9] locks that the browser refuses are done without, and nothing is left unhandled', async () => {
     await rig.context.addInitScript(() => {
       const refused = () => Promise.reject(new DOMException('not here', 'SecurityError'));

@@ -5,6 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ArrivalOrder, ArrivalReport } from './arrival-process.ts';
 import type { StoreAddress } from './store-address.ts';
 
+const LOADER = new URL('../../../../scripts/typescript.mjs', import.meta.url).href;
+
 /** A process that sends arrivals when it is told to. */
 export interface Arrivals {
   readonly pid: number;
@@ -36,7 +38,7 @@ export async function startArrivals(address: StoreAddress): Promise<Arrivals> {
 
 export function startChild(file: string, args: readonly string[]): ChildProcess {
   return fork(new URL(file, import.meta.url), args, {
-    execArgv: ['--conditions=onceward-source', '--import', 'tsx'],
+    execArgv: ['--conditions=onceward-source', '--import', LOADER],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
 }

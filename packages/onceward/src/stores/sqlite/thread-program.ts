@@ -4,7 +4,7 @@
  * The build writes the whole program in place of this function (scripts/thread-program.mjs).
  */
 export function threadProgram(): string {
-  const loader = import.meta.resolve('tsx/esm/api');
+  const loader = new URL('../../../../../scripts/typescript.mjs', import.meta.url).href;
   const file = new URL('./sqlite-worker.ts', import.meta.url).href;
-  return `import('${loader}').then(({ register }) => (register(), import('${file}')))`;
+  return `import('${loader}').then(() => import('${file}'))`;
 }

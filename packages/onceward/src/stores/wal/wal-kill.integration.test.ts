@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openWalStore } from './index.ts';
 
+const LOADER = new URL('../../../../../scripts/typescript.mjs', import.meta.url).href;
 const FIXTURE = fileURLToPath(new URL('./wal-life.fixture.ts', import.meta.url));
 
 let directory = '';
@@ -30,7 +31,7 @@ interface Life {
 }
 
 function start(name: string): Life {
-  const args = ['--conditions=onceward-source', '--import', 'tsx', FIXTURE, directory, name];
+  const args = ['--conditions=onceward-source', '--import', LOADER, FIXTURE, directory, name];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   children.push(child);
   const lines: string[] = [];

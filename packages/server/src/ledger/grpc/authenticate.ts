@@ -10,11 +10,13 @@ import {
 import type { Caller } from '@onceward/ledger';
 import { AdminService, WriteService } from '@onceward/ledger/rpc';
 import { StoreError } from 'onceward';
+import { FIRST_SENT_FORM, parseHttpDate } from 'onceward/http';
 import type { Logger } from 'pino';
 import type { Principal, Role } from '../../credentials/credential.ts';
 import type { CredentialStore } from '../../credentials/credential-store.ts';
 import type { Source } from '../../credentials/guess-limit.ts';
 import { callerOf } from '../caller.ts';
+import { CODE_HEADER } from './rpc-error.ts';
 
 const PRINCIPAL = createContextKey<Principal | null>(null);
 const SOURCE = createContextKey<Source>({});
@@ -70,6 +72,19 @@ export function principalIn({ values }: HandlerContext): Principal {
 
 export function callerIn(context: HandlerContext): Caller {
   return callerOf(principalIn(context));
+}
+
+/** When a call was first sent, if its client says so: as a member of what the ledger is asked. */
+export function firstSentIn({ requestHeader }: HandlerContext): { readonly firstSentAt?: number } {
+  const said =
+    requestHeader.get('idempotency-first-sent') ?? requestHeader.get('repeatability-first-sent');
+  if (said === null) return {};
+  const firstSentAt = parseHttpDate(said);
+  if (firstSentAt !== null) return { firstSentAt };
+  const code = 'FIRST_SENT_INVALID';
+  const error = new ConnectError(`${code}: ${FIRST_SENT_FORM}.`, Code.InvalidArgument);
+  error.metadata.set(CODE_HEADER, code);
+  throw error;
 }
 
 /** What goes wrong on this side stays in the log; the caller learns whether anything happened. */

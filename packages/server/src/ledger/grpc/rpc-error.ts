@@ -2,7 +2,7 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import { REFUSALS, type Refusal, type RefusalCode } from '@onceward/ledger';
 
 /** The header that carries the ledger's own code beside the status. */
-const CODE_HEADER = 'onceward-code';
+export const CODE_HEADER = 'onceward-code';
 
 /** What a request is told that never became a write: that it is malformed, names nothing, or came at a bad time. */
 export function rpcErrorOf({ code, message }: Refusal): ConnectError {

@@ -10,7 +10,7 @@ import {
   type WriteService,
   type WriteSuccessSchema,
 } from '@onceward/ledger/rpc';
-import { callerIn } from './authenticate.ts';
+import { callerIn, firstSentIn } from './authenticate.ts';
 import { headerMessage, pathMessage } from './block-message.ts';
 import { operationInputs } from './operation-input.ts';
 import { rpcErrorOf } from './rpc-error.ts';
@@ -19,7 +19,11 @@ export function writeService(ledger: Ledger): ServiceImpl<typeof WriteService> {
   return {
     async write(request, context) {
       const { operations, includeTxProof } = request;
-      const input = { ...streamOf(request), operations: operationInputs(operations) };
+      const input = {
+        ...streamOf(request),
+        ...firstSentIn(context),
+        operations: operationInputs(operations),
+      };
       return answer(await ledger.write(callerIn(context), input, { includeTxProof }));
     },
     async batchWrite(request, context) {
@@ -27,7 +31,7 @@ export function writeService(ledger: Ledger): ServiceImpl<typeof WriteService> {
       const writes = request.writes.map((item) => ({
         operations: operationInputs(item.operations),
       }));
-      const input = { ...streamOf(request), writes };
+      const input = { ...streamOf(request), ...firstSentIn(context), writes };
       return answer(await ledger.batchWrite(callerIn(context), input, { includeTxProof }));
     },
   };
