@@ -34,6 +34,25 @@ describe('one run', () => {
     expect(kinds.filter((kind) => kind === 'replayed')).toHaveLength(29);
   });
 
+  it('[E2] an arrival that may not wait reads for itself what one that waits has not heard of', async () => {
+    const store = sharedStore(memoryStore());
+    const world = manualWorld();
+    const [here, there] = [setUp(store, world).engine, setUp(store, world).engine];
+    const { effect, end } = heldEffect();
+    const running = there.execute(operation, effect);
+    await world.advance(0);
+    const waiting = here.execute(operation, effect);
+    await world.advance(1_000);
+    end(0, committed('done'));
+    await running;
+    const policy = { ...operation.policy, waitMs: 0, storeTimeoutMs: 40 };
+    const hasty = here.execute({ ...operation, policy }, effect);
+    await world.advance(50);
+    expect(await hasty).toMatchObject({ kind: 'replayed' });
+    await world.advance(1_000);
+    expect(await waiting).toMatchObject({ kind: 'replayed' });
+  });
+
   it.each([
     ['an embedded store', memoryStore],
     ['a shared store', () => sharedStore(memoryStore())],

@@ -80,6 +80,8 @@ async function join(
     const end = await (leftMs > 0
       ? waitForRun(parts, operation, near, leftMs)
       : waitForDecision(parts, operation, near, policy.storeTimeoutMs));
+    // It only waits for another process, and may not have heard yet that there is an answer.
+    if (end === 'timed_out' && leftMs <= 0 && !near.claimed) break;
     if (end === 'timed_out' || end === 'aborted') return refuseInProgress(parts, id, arrivedAt);
     emitWaited(parts, id, arrivedAt);
     if (end instanceof NearAnswer) return answerOfRun(parts, operation, end);
