@@ -59,6 +59,7 @@ const WAYS = [
 const SUITES = [
   ['packages/onceward/src/stores/sqlite/'],
   ['packages/onceward/test/stores/sqlite-sharing'],
+  ['packages/onceward/test/stores/sqlite-pairs'],
   ['packages/onceward/test/stores/nested-transactions', '-t', 'SQLite'],
   ['packages/onceward/test/stores/transactions.integration', '-t', 'sqlite'],
   ['packages/onceward/test/stores/processes.integration', '-t', 'sqlite'],

@@ -1,10 +1,10 @@
 import { StoreError } from 'onceward';
 import { type Block, proveTransaction, type TransactionProof } from './blocks/block.ts';
 import type { BlockBook } from './blocks/block-book.ts';
-import { findKey } from './pipeline/apply-journal.ts';
+import { findKey } from './pipeline/apply/apply-journal.ts';
+import { parsePointer, pointerText } from './pipeline/apply/post.ts';
 import type { Machine } from './pipeline/machine.ts';
 import type { Effect } from './pipeline/outcome.ts';
-import { parsePointer, pointerText } from './pipeline/post.ts';
 import { type Checked, refuse } from './refusal.ts';
 import { accountId, accountNumber } from './rules/account-id.ts';
 import type { JournalEntry, JournalSide } from './rules/journal.ts';

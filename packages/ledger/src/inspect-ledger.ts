@@ -8,7 +8,7 @@ import { SavedFiles, savedBlocks, snapshotHeight } from './home/saved-files.ts';
 import { loadState } from './load-state.ts';
 import { EmbeddedLog } from './log/embedded-log.ts';
 import { decodeEntry } from './log/log-entry.ts';
-import { applyEntry } from './pipeline/apply.ts';
+import { applyEntry } from './pipeline/apply/apply.ts';
 import { Machine } from './pipeline/machine.ts';
 import { sealBlock } from './pipeline/seal.ts';
 import { type MachineSettings, settingsOf } from './settings.ts';

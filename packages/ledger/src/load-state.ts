@@ -1,8 +1,8 @@
 import { EarlierFormat } from './earlier-format.ts';
-import type { ClientRow } from './pipeline/client-row.ts';
-import type { EntityRow } from './pipeline/entity-row.ts';
+import type { ClientRow } from './pipeline/apply/client-row.ts';
+import type { EntityRow } from './pipeline/apply/entity-row.ts';
+import { CLIENT_PREFIX, ENTITY_PREFIX, KEYS_ROW, SETTINGS_ROW } from './pipeline/apply/row-keys.ts';
 import { combineRoots, type KeysRow, Machine, settingsRow } from './pipeline/machine.ts';
-import { CLIENT_PREFIX, ENTITY_PREFIX, KEYS_ROW, SETTINGS_ROW } from './pipeline/row-keys.ts';
 import { AccountTable } from './state/account-table.ts';
 import type { CheckpointMeta, LedgerHome } from './state/ledger-home.ts';
 import { toHex } from './state/merkle-list.ts';

@@ -1,16 +1,16 @@
 import type { BlockHeader } from './blocks/block.ts';
 import type { BlockBook } from './blocks/block-book.ts';
-import { UNKNOWN_ORGANIZATION, UNKNOWN_VAULT } from './pipeline/apply-creation.ts';
-import type { ClientRow } from './pipeline/client-row.ts';
-import { aliveAt, type EntityRow } from './pipeline/entity-row.ts';
-import type { Machine } from './pipeline/machine.ts';
+import { UNKNOWN_ORGANIZATION, UNKNOWN_VAULT } from './pipeline/apply/apply-creation.ts';
+import type { ClientRow } from './pipeline/apply/client-row.ts';
+import { aliveAt, type EntityRow } from './pipeline/apply/entity-row.ts';
 import {
   clientKey,
   entityKey,
   organizationKey,
   relationshipKey,
   vaultKey,
-} from './pipeline/row-keys.ts';
+} from './pipeline/apply/row-keys.ts';
+import type { Machine } from './pipeline/machine.ts';
 import type { Refusal } from './refusal.ts';
 import { accountId, accountNumber } from './rules/account-id.ts';
 import type { Relationship } from './rules/check-operations.ts';

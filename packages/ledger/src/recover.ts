@@ -5,7 +5,7 @@ import { EarlierFormat } from './earlier-format.ts';
 import { loadState } from './load-state.ts';
 import type { LedgerLog } from './log/ledger-log.ts';
 import { decodeEntry } from './log/log-entry.ts';
-import { applyEntry } from './pipeline/apply.ts';
+import { applyEntry } from './pipeline/apply/apply.ts';
 import type { Machine } from './pipeline/machine.ts';
 import { sealBlock } from './pipeline/seal.ts';
 import type { LedgerHome } from './state/ledger-home.ts';

@@ -7,8 +7,8 @@ import {
   checkCaller,
   checkTransactionKey,
 } from './pipeline/admit.ts';
-import { findCreation } from './pipeline/apply-creation.ts';
-import { duplicateOf, findKey } from './pipeline/apply-journal.ts';
+import { findCreation } from './pipeline/apply/apply-creation.ts';
+import { duplicateOf, findKey } from './pipeline/apply/apply-journal.ts';
 import { KEY_EXPIRED, type KeyKind, mayBeForgotten } from './pipeline/first-sent.ts';
 import { InFlightKeys } from './pipeline/in-flight.ts';
 import type { Machine } from './pipeline/machine.ts';

@@ -13,14 +13,14 @@ import {
   type VaultInput,
   type WriteInput,
 } from './pipeline/admit.ts';
-import { findCreation } from './pipeline/apply-creation.ts';
-import { findRepeat } from './pipeline/apply-write.ts';
-import type { ClientRow } from './pipeline/client-row.ts';
+import { findCreation } from './pipeline/apply/apply-creation.ts';
+import { findRepeat } from './pipeline/apply/apply-write.ts';
+import type { ClientRow } from './pipeline/apply/client-row.ts';
+import { clientKey } from './pipeline/apply/row-keys.ts';
 import type { Machine } from './pipeline/machine.ts';
 import type { KeptAnswer, NearTier } from './pipeline/near-tier.ts';
 import type { Outcome } from './pipeline/outcome.ts';
 import type { Pipeline } from './pipeline/pipeline.ts';
-import { clientKey } from './pipeline/row-keys.ts';
 import { type Checked, type Refusal, refuse, type WriteProof } from './refusal.ts';
 import type { OrganizationRequest, VaultRequest, WriteRequest } from './rules/request.ts';
 import { locate, transactionId } from './rules/transaction-id.ts';

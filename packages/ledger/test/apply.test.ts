@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { BlockBook } from '../src/blocks/block-book.ts';
 import { type BatchEntry, decodeEntry, encodeEntry, type LogEntry } from '../src/log/log-entry.ts';
-import { applyEntry } from '../src/pipeline/apply.ts';
+import { applyEntry } from '../src/pipeline/apply/apply.ts';
 import { Machine } from '../src/pipeline/machine.ts';
 import { sealBlock } from '../src/pipeline/seal.ts';
 import type { JournalRequest, Request } from '../src/rules/request.ts';
@@ -131,7 +131,7 @@ describe('everything that applying runs', () => {
         if (type === undefined) visit(new URL(path as string, url));
       }
     };
-    visit(new URL('../src/pipeline/apply.ts', import.meta.url));
+    visit(new URL('../src/pipeline/apply/apply.ts', import.meta.url));
     visit(new URL('../src/pipeline/seal.ts', import.meta.url));
     expect(seen.size).toBeGreaterThan(15);
   });

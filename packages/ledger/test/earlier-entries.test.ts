@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { applySettings } from '../src/pipeline/apply-settings.ts';
+import { applySettings } from '../src/pipeline/apply/apply-settings.ts';
 import { FIRST_SETTINGS, Machine } from '../src/pipeline/machine.ts';
 import type { JournalRequest, SettingsRequest } from '../src/rules/request.ts';
 import { requestText } from '../src/rules/request-text.ts';

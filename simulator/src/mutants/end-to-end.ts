@@ -27,7 +27,7 @@ export const END_TO_END: readonly Mutant[] = [
     'a group turns back from a step in doubt',
     'C15',
     inClient(
-      'transition.ts',
+      'outbox/transition.ts',
       "return fail(operation, 'unknown', { code: 'IN_DOUBT', reason: verdict.reason, answer }, now);",
       "return refused({ ...operation, unsettledSince: null }, { code: 'REFUSED', reason: verdict.reason, answer }, ways);",
     ),
@@ -56,17 +56,17 @@ export const END_TO_END: readonly Mutant[] = [
     'what was sent longer ago than the server remembers is sent as if it were new',
     'H20',
     inClient(
-      'runner.ts',
+      'outbox/runner.ts',
       'if (isPastWindow(operation, now, replayWindowMs)) {',
       'if (operation.attempts < 0) {',
     ),
-    inClient('sender.ts', 'if (firstSent !== null && this', 'if (firstSent === 0 && this'),
+    inClient('outbox/sender.ts', 'if (firstSent !== null && this', 'if (firstSent === 0 && this'),
   ),
   endToEnd(
     'a server runs what may be older than it remembers',
     'H20',
     inClient(
-      'runner.ts',
+      'outbox/runner.ts',
       'if (isPastWindow(operation, now, replayWindowMs)) {',
       'if (operation.attempts < 0) {',
     ),
@@ -80,12 +80,12 @@ export const END_TO_END: readonly Mutant[] = [
     "whoever is signed in sends everybody's operations",
     'C17',
     inClient(
-      'runner.ts',
+      'outbox/runner.ts',
       'if (operation === null || ownerOf(operation) !== owner()) return false;',
       'if (operation === null || owner === null) return false;',
     ),
     inClient(
-      'sender.ts',
+      'outbox/sender.ts',
       "if (owner() !== ownerOf(operation)) return said({ kind: 'not_sent' });",
       '',
     ),
@@ -94,7 +94,7 @@ export const END_TO_END: readonly Mutant[] = [
     'an operation goes out with the credentials of someone who has signed in meanwhile',
     'C17',
     inClient(
-      'sender.ts',
+      'outbox/sender.ts',
       "if (owner() !== ownerOf(operation)) return said({ kind: 'not_sent' });",
       '',
     ),
@@ -103,7 +103,7 @@ export const END_TO_END: readonly Mutant[] = [
     'an edit is made while another tab has the original on its way',
     'C7',
     inClient(
-      'runner.ts',
+      'outbox/runner.ts',
       '{ ...sent, verdict, onlyAttempt }',
       '{ ...sent, verdict, onlyAttempt: wasFirst }',
     ),
@@ -111,18 +111,22 @@ export const END_TO_END: readonly Mutant[] = [
   endToEnd(
     'a refusal at the door is believed while another tab has the same on its way',
     'C14',
-    inClient('runner.ts', 'const verdict = onlyAttempt ? sent', 'const verdict = wasFirst ? sent'),
+    inClient(
+      'outbox/runner.ts',
+      'const verdict = onlyAttempt ? sent',
+      'const verdict = wasFirst ? sent',
+    ),
   ),
   endToEnd(
     'a busy server uses up attempts',
     'C18',
-    inClient('transition.ts', '(verdict.isBusy ? 0 : 1)', '1'),
+    inClient('outbox/transition.ts', '(verdict.isBusy ? 0 : 1)', '1'),
   ),
   endToEnd(
     'the page at the end of a redirect counts as done',
     'C18',
     inClient(
-      'sender.ts',
+      'outbox/sender.ts',
       'if (redirected && isDone?.({ ...answer, url }) !== true)',
       'if (redirected && isDone?.({ ...answer, url }) === false)',
     ),
@@ -131,7 +135,7 @@ export const END_TO_END: readonly Mutant[] = [
     'an edit is made while the outcome is unknown',
     'C7',
     inClient(
-      'transition.ts',
+      'outbox/transition.ts',
       'if (wish === null || operation.unsettledSince !== null) return null;',
       'if (wish === null) return null;',
     ),
@@ -140,7 +144,7 @@ export const END_TO_END: readonly Mutant[] = [
     'what may have happened is edited as soon as it is tried again',
     'C14',
     inClient(
-      'transition.ts',
+      'outbox/transition.ts',
       'const unsettledSince = operation.unsettledSince ?? operation.failedAt;',
       'const unsettledSince = null;',
     ),
@@ -158,7 +162,7 @@ export const END_TO_END: readonly Mutant[] = [
     'the answer to an old key settles the new one',
     'C7',
     inClient(
-      'runner.ts',
+      'outbox/runner.ts',
       'while (current !== null && currentRequest(current).key === key && !this',
       'while (current !== null && key !== null && !this',
     ),
@@ -176,7 +180,7 @@ export const END_TO_END: readonly Mutant[] = [
     'a write that may be committed is given up as refused',
     'S4',
     inClient(
-      'ledger-writer.ts',
+      'ledger/ledger-writer.ts',
       'return !error.isTransient && (!isInDoubt || SAYS_ENOUGH.includes(error.status));',
       "return error.status !== '' && SAYS_ENOUGH.length > 0 && isInDoubt;",
     ),
@@ -184,18 +188,22 @@ export const END_TO_END: readonly Mutant[] = [
   endToEnd(
     'a write is sent again after the ledger has forgotten its key',
     'S5',
-    inClient('ledger-doubt.ts', 'return now - (write.sent_at ?? 0) >= known;', 'return known < 0;'),
+    inClient(
+      'ledger/ledger-doubt.ts',
+      'return now - (write.sent_at ?? 0) >= known;',
+      'return known < 0;',
+    ),
   ),
   endToEnd(
     'an address to which nothing can be sent is queued',
     'C18',
-    inClient('request-intake.ts', '  checkSendable(request, core);\n', ''),
+    inClient('outbox/request-intake.ts', '  checkSendable(request, core);\n', ''),
   ),
   endToEnd(
     'what cannot be sent waits as if the network were down',
     'C18',
     inClient(
-      'sender.ts',
+      'outbox/sender.ts',
       "return said({ kind: 'refused', reason, code: 'UNSENDABLE', atTheDoor: true });",
       "return said({ kind: 'unreachable', reason, ran: 'unknown' });",
     ),
@@ -204,7 +212,7 @@ export const END_TO_END: readonly Mutant[] = [
     'a stored pause is not heeded',
     'C17',
     inClient(
-      'outbox.ts',
+      'outbox/outbox.ts',
       'this.#pause = paused ?? this.#ownPause;',
       'this.#pause = this.#ownPause;',
     ),
@@ -212,19 +220,23 @@ export const END_TO_END: readonly Mutant[] = [
   endToEnd(
     'everyone who got a 401 asks for new credentials',
     'C18',
-    inClient('sender.ts', 'this.#refreshing ??= withDeadline', 'this.#refreshing = withDeadline'),
+    inClient(
+      'outbox/sender.ts',
+      'this.#refreshing ??= withDeadline',
+      'this.#refreshing = withDeadline',
+    ),
   ),
   endToEnd(
     'credentials that never come hold what waits for them',
     'C18',
     inClient(
-      'sender.ts',
+      'outbox/sender.ts',
       'await withDeadline(world, AUTH_LIMIT, signal, async () =>\n        auth?.headers(),\n      );',
       'await auth?.headers();',
     ),
   ),
   endToEnd('the ledger runs a write again under the key of the first', 'S4', {
-    file: 'packages/ledger/src/pipeline/apply-write.ts',
+    file: 'packages/ledger/src/pipeline/apply/apply-write.ts',
     find: 'const receipt = findReceipt(machine, name, request.key);',
     replace: "const receipt = request.key === '' ? findReceipt(machine, name, '') : undefined;",
   }),

@@ -15,8 +15,8 @@ import type {
   WriteRequest,
 } from '../rules/request.ts';
 import { type SentForm, sentForm } from '../rules/sent-form.ts';
+import { findAccountFault } from './apply/post.ts';
 import type { Machine } from './machine.ts';
-import { findAccountFault } from './post.ts';
 
 /** Who asks, as authentication found. */
 export interface Caller {

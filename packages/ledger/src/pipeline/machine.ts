@@ -4,8 +4,8 @@ import { AccountTable } from '../state/account-table.ts';
 import { KeyWindow } from '../state/key-window.ts';
 import { digest, toHex } from '../state/merkle-list.ts';
 import { RowTable } from '../state/row-table.ts';
-import { RECEIPT_WORDS } from './receipt.ts';
-import { KEYS_ROW, SETTINGS_ROW, SINCE_ROW } from './row-keys.ts';
+import { RECEIPT_WORDS } from './apply/receipt.ts';
+import { KEYS_ROW, SETTINGS_ROW, SINCE_ROW } from './apply/row-keys.ts';
 
 /** What a new ledger begins with; its first entry brings the real ones. */
 export const FIRST_SETTINGS: MachineSettings = {

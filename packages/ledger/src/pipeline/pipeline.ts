@@ -5,7 +5,7 @@ import type { LedgerLog } from '../log/ledger-log.ts';
 import type { LogEntry, MachineSettings } from '../log/log-entry.ts';
 import type { Request } from '../rules/request.ts';
 import { requestText } from '../rules/request-text.ts';
-import { applyEntry } from './apply.ts';
+import { applyEntry } from './apply/apply.ts';
 import { Batcher, type BatchKind } from './batch.ts';
 import { Committer } from './commit.ts';
 import type { Machine } from './machine.ts';

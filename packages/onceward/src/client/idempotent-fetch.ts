@@ -1,7 +1,7 @@
 import { type BreakerPolicy, breakersBy } from './circuit-breaker.ts';
 import { ClientError } from './client-error.ts';
 import { type ClientWorld, mintKey, pause, realWorld, withDeadline } from './client-world.ts';
-import { checkOptions } from './request-intake.ts';
+import { checkOptions } from './outbox/request-intake.ts';
 import { backoffMs, RETRY_DEFAULTS, type RetryPolicy } from './retry-policy.ts';
 import { type Answer, afterDoubt, judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';
 

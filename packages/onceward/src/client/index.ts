@@ -11,12 +11,6 @@ export { BREAKER_DEFAULTS, type BreakerPolicy } from './circuit-breaker.ts';
 export { CLIENT_ERRORS, ClientError, type ClientErrorCode } from './client-error.ts';
 export { type ClientTimer, type ClientWorld, realWorld } from './client-world.ts';
 export { alwaysOnline, browserConnectivity, type Connectivity } from './connectivity.ts';
-export type { Queued } from './enqueue.ts';
-export type { FailedOperations } from './failed-operations.ts';
-export { exportFailed, type ImportReport, importFailed } from './failed-transfer.ts';
-export { literal } from './fill-in.ts';
-export { type GroupStep, type Groups, groups } from './groups.ts';
-export { RETENTION_DEFAULTS, type Retention } from './housekeeping.ts';
 export {
   type IdempotentFetch,
   type IdempotentFetchOptions,
@@ -25,7 +19,13 @@ export {
   type ReplayInfo,
   replayInfo,
 } from './idempotent-fetch.ts';
-export { type LeaseLockOptions, leaseLock } from './lease-lock.ts';
+export type { Queued } from './outbox/enqueue.ts';
+export type { FailedOperations } from './outbox/failed-operations.ts';
+export { exportFailed, type ImportReport, importFailed } from './outbox/failed-transfer.ts';
+export { literal } from './outbox/fill-in.ts';
+export { type GroupStep, type Groups, groups } from './outbox/groups.ts';
+export { RETENTION_DEFAULTS, type Retention } from './outbox/housekeeping.ts';
+export { type LeaseLockOptions, leaseLock } from './outbox/lease-lock.ts';
 export type {
   DoneOperation,
   FailedOperation,
@@ -36,7 +36,7 @@ export type {
   StoredAnswer,
   StoredRequest,
   WaitingOperation,
-} from './operation.ts';
+} from './outbox/operation.ts';
 export {
   type AbandonResult,
   type CancelResult,
@@ -44,7 +44,7 @@ export {
   type EnqueueOptions,
   Outbox,
   type OutboxOptions,
-} from './outbox.ts';
+} from './outbox/outbox.ts';
 export {
   type Bulletin,
   broadcastBulletin,
@@ -52,16 +52,22 @@ export {
   type OutboxEvent,
   type PauseReason,
   silentBulletin,
-} from './outbox-events.ts';
-export type { OutboxStatus, StatusStore } from './outbox-status.ts';
-export type { Change, Entry, OutboxStorage, RangedEntry, RangeQuery } from './outbox-storage.ts';
-export type { OutboxRequest } from './request-intake.ts';
+} from './outbox/outbox-events.ts';
+export type { OutboxStatus, StatusStore } from './outbox/outbox-status.ts';
+export type { OutboxRequest } from './outbox/request-intake.ts';
+export { noLock, type RunnerLock, webLock } from './outbox/runner-lock.ts';
+export type { OutboxAuth, RedirectedAnswer } from './outbox/sender.ts';
+export { answerOf } from './outbox/typed-answer.ts';
+export { type Wiped, wipe } from './outbox/wipe.ts';
 export { RETRY_DEFAULTS, type RetryPolicy } from './retry-policy.ts';
-export { noLock, type RunnerLock, webLock } from './runner-lock.ts';
-export type { OutboxAuth, RedirectedAnswer } from './sender.ts';
 export { indexedDbStorage } from './storages/indexed-db.ts';
 export { memoryStorage } from './storages/memory.ts';
+export type {
+  Change,
+  Entry,
+  OutboxStorage,
+  RangedEntry,
+  RangeQuery,
+} from './storages/outbox-storage.ts';
 export { openSnapshotStorage, type SnapshotPlace } from './storages/snapshot.ts';
-export { answerOf } from './typed-answer.ts';
 export { judgeAnswer, judgeFailure, type Verdict } from './verdict.ts';
-export { type Wiped, wipe } from './wipe.ts';

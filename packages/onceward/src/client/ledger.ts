@@ -1,16 +1,16 @@
 /** The ledger from outside: calls with proofs that are checked, and a writer that keeps its sequence. */
-export type { LedgerAnchor } from './ledger-anchor.ts';
-export { LedgerCallError } from './ledger-call-error.ts';
+export type { LedgerAnchor } from './ledger/ledger-anchor.ts';
+export { LedgerCallError } from './ledger/ledger-call-error.ts';
 export {
   LedgerClient,
   type LedgerClientOptions,
   type LedgerStream,
   type WriteAnswer,
   type WriteCall,
-} from './ledger-client.ts';
+} from './ledger/ledger-client.ts';
 export {
   type LedgerOperation,
   LedgerWriter,
   type LedgerWriterOptions,
   type WriterResult,
-} from './ledger-writer.ts';
+} from './ledger/ledger-writer.ts';

@@ -1,7 +1,7 @@
 import { useMemo, useSyncExternalStore } from 'react';
-import type { Operation } from './operation.ts';
-import type { Outbox } from './outbox.ts';
-import type { OutboxStatus } from './outbox-status.ts';
+import type { Operation } from './outbox/operation.ts';
+import type { Outbox } from './outbox/outbox.ts';
+import type { OutboxStatus } from './outbox/outbox-status.ts';
 
 /** What a page shows of an outbox: how many wait and failed, whether it is paused, and why. */
 export function useOutbox({ status }: Outbox): OutboxStatus {

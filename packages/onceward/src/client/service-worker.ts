@@ -1,4 +1,4 @@
-import type { Outbox } from './outbox.ts';
+import type { Outbox } from './outbox/outbox.ts';
 
 /** Background Sync, where it exists: so far in Chromium, and not in TypeScript's own types. */
 interface SyncEvent extends Event {

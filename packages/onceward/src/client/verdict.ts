@@ -1,5 +1,5 @@
 import type { RefusalKind } from '../refusals/refusals.ts';
-import type { FailureCode } from './operation.ts';
+import type { FailureCode } from './outbox/operation.ts';
 import { parseRetryAfter } from './retry-policy.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, vi } from 'vitest';
 import { type FailedOperation, groups, memoryStorage, Outbox } from '../../src/client/index.ts';
-import type { OutboxOptions } from '../../src/client/outbox.ts';
-import type { OutboxStorage } from '../../src/client/outbox-storage.ts';
+import type { OutboxOptions } from '../../src/client/outbox/outbox.ts';
+import type { OutboxStorage } from '../../src/client/storages/outbox-storage.ts';
 import { CountingServer } from './counting-server.ts';
 
 export const SECOND = 1_000;

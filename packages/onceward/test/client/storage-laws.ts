@@ -1,4 +1,4 @@
-import type { Entry, OutboxStorage } from '../../src/client/outbox-storage.ts';
+import type { Entry, OutboxStorage } from '../../src/client/storages/outbox-storage.ts';
 
 /**
  * What every storage of an outbox must do, in plain code: the same laws run under Node and inside of browsers.

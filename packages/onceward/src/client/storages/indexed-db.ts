@@ -4,7 +4,7 @@ import {
   meetsExpectation,
   type OutboxStorage,
   type RangedEntry,
-} from '../outbox-storage.ts';
+} from './outbox-storage.ts';
 
 const STORE = 'entries';
 

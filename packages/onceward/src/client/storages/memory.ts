@@ -4,7 +4,7 @@ import {
   meetsExpectation,
   type OutboxStorage,
   type RangeQuery,
-} from '../outbox-storage.ts';
+} from './outbox-storage.ts';
 
 /** Forgets everything with the process: for tests, and for pages that may not store anything. */
 export function memoryStorage(): OutboxStorage {

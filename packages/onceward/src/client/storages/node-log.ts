@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { openSegmentLog, type SegmentLog } from '../../segment-log/index.ts';
 import { ENTRY_HEADER } from '../../segment-log/segment-format.ts';
 import { ClientError } from '../client-error.ts';
-import type { Change, Entry, OutboxStorage } from '../outbox-storage.ts';
 import { SortedIndex } from './memory.ts';
+import type { Change, Entry, OutboxStorage } from './outbox-storage.ts';
 
 export interface LogStorageOptions {
   /** A folder of its own; created where it is missing. */

@@ -1,6 +1,6 @@
 import { ClientError } from '../client-error.ts';
-import type { Change, OutboxStorage } from '../outbox-storage.ts';
 import { SortedIndex } from './memory.ts';
+import type { Change, OutboxStorage } from './outbox-storage.ts';
 
 /** A place that keeps one text, such as an entry of React Native's AsyncStorage. */
 export interface SnapshotPlace {

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { STORAGE_LAWS } from '../../../test/client/storage-laws.ts';
-import type { OutboxStorage } from '../outbox-storage.ts';
 import { memoryStorage } from './memory.ts';
 import { openLogStorage } from './node-log.ts';
+import type { OutboxStorage } from './outbox-storage.ts';
 import { openSnapshotStorage } from './snapshot.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'onceward-outbox-'));

@@ -6,6 +6,7 @@ import {
   startEtcd,
 } from '../../../../../scripts/services/index.ts';
 import type { OperationId } from '../../engine/record.ts';
+import { createOnceward, profiles } from '../../index.ts';
 import { type EtcdStore, openEtcdStore } from './index.ts';
 
 const TIMEOUT_MS = 2_000;
@@ -79,6 +80,42 @@ describe('an etcd cluster of three', () => {
         expect(kept?.revision).toBe(claimed.won ? claimed.revision : claimed.current?.revision);
       }
     });
+  });
+
+  it('[E12] a process that starts while one member is silent knows the time, is ready and serves, soon', async () => {
+    for (let at = 0; at < 3; at += 1) {
+      // Whoever leads may be the one that falls silent: then the others have to elect first.
+      node(at).pause();
+      try {
+        const began = performance.now();
+        const store = await untilAnswered(() =>
+          openEtcdStore({ endpoints: cluster.endpoints, timeoutMs: TIMEOUT_MS }),
+        );
+        const engine = createOnceward({ store, sweep: false });
+        await untilAnswered(() => engine.ping());
+        const operation = {
+          id: newId(),
+          fingerprint: 'f',
+          effect: { kind: 'external', onLapse: 'in_doubt' },
+          policy: { ...profiles.http, storeTimeoutMs: TIMEOUT_MS },
+        } as const;
+        const outcome = { contentType: 'text/plain', bytes: Buffer.from('done') };
+        const { kind } = await engine.execute(operation, async () => ({
+          as: 'committed',
+          outcome,
+        }));
+        expect(kind).toBe('executed');
+        expect(performance.now() - began).toBeLessThan(12_000);
+        expect(Math.abs(engine.now() - Date.now())).toBeLessThan(2_000);
+        await engine.close();
+        await store.close();
+      } finally {
+        node(at).resume();
+      }
+      await withStore([node(at).url], async (store) => {
+        await untilAnswered(() => store.read(newId()));
+      });
+    }
   });
 
   it('[E12] a minority refuses, for reads too', async () => {

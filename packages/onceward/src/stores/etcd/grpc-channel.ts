@@ -38,7 +38,8 @@ export class GrpcChannel {
         timeoutMs,
       );
       session.unref();
-      session.once('connect', () => {
+      // The first word of the server. A connection alone proves nothing: the kernel takes it for a process that hangs.
+      session.once('remoteSettings', () => {
         clearTimeout(timer);
         resolve(channel);
       });

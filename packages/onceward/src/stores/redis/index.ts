@@ -19,7 +19,7 @@ import { RedisLink } from './redis-link.ts';
 import { type RedisServers, singleServer } from './redis-servers.ts';
 import { RedisStore } from './redis-store.ts';
 import { SWAP } from './swap.lua.ts';
-import { wirePattern } from './wire-connection.ts';
+import { wirePattern } from './wire/wire-connection.ts';
 
 export type { Durability, StoreFinding } from '../durability.ts';
 export type {

@@ -5,9 +5,9 @@ import { type RedisCluster, startRedisCluster } from '../../../../../scripts/ser
 import type { OperationId } from '../../engine/record.ts';
 import type { RecordStore } from '../../engine/record-store.ts';
 import { storeSuite } from '../../testing/stores/store-suite.ts';
-import { slotOf } from './hash-slot.ts';
 import { openRedisStore, type RedisAtUrl, type RedisOfClient } from './index.ts';
 import { keyOf } from './stored-value.ts';
+import { slotOf } from './wire/hash-slot.ts';
 
 let cluster: RedisCluster;
 

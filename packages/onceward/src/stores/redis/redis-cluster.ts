@@ -1,10 +1,10 @@
 import { StoreError } from '../../engine/errors.ts';
 import type { DurationMs } from '../../engine/units.ts';
 import { CallDeadlines, late } from '../call-deadlines.ts';
-import { SLOTS, slotOf } from './hash-slot.ts';
 import type { Address, Command, OpenConnection, Reply } from './redis-driver.ts';
 import { RedisLink } from './redis-link.ts';
 import type { RedisServers } from './redis-servers.ts';
+import { SLOTS, slotOf } from './wire/hash-slot.ts';
 
 /** How often one call is sent on to another node before it is given up. */
 const MAX_REDIRECTIONS = 5;

@@ -20,15 +20,21 @@ describe('redis with a replica', () => {
     return answer;
   }
 
-  it('[E12] calls itself safe without one and best effort with one, and a replica is refused', async () => {
+  it('[E12] calls itself safe without one and best effort with one, also with one attached later, and a replica is refused', async () => {
     const alone = await openRedisStore({ url: master.url, durability: 'machine' });
     expect(alone.traits.durability).toBe('machine');
-    await alone.close();
 
     await ask(replica, 'REPLICAOF', '127.0.0.1', String(master.port));
     await expect
       .poll(() => ask(master, 'INFO', 'replication'), { timeout: 20_000 })
       .toContain('connected_slaves:1');
+
+    // One that was attached later is noticed when the clock is read, as an engine does every half minute.
+    await alone.clock();
+    await expect.poll(() => alone.traits.durability, { timeout: 5_000 }).toBe('none');
+    const noticed = alone.findings.find(({ setting }) => setting === 'connected_slaves');
+    expect(noticed).toMatchObject({ value: '1', limits: true });
+    await alone.close();
 
     const followed = await openRedisStore({ url: master.url });
     expect(followed.traits.durability).toBe('none');

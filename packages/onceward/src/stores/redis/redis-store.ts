@@ -18,7 +18,7 @@ import { Rounds } from '../rounds.ts';
 import { requireStorable } from '../storable-id.ts';
 import type { Waiters } from '../waiters.ts';
 import { AWAIT } from './await.lua.ts';
-import type { DurabilityProof } from './durability-proof.ts';
+import { type DurabilityProof, proveDurability } from './durability-proof.ts';
 import { claimAllCommand, claimCommand, type KeySwap, swapArguments } from './key-swap.ts';
 import { countRecords, PAGE, type Page, recordsIn, scanHeads, scanRecords } from './record-scan.ts';
 import type { Reply } from './redis-driver.ts';
@@ -67,9 +67,8 @@ export interface RedisStoreParts {
 }
 
 export class RedisStore implements RecordStore {
-  readonly traits: StoreTraits;
-  /** The server's settings that decide what the store promises. */
-  readonly findings: readonly StoreFinding[];
+  #traits: StoreTraits;
+  #findings: readonly StoreFinding[];
   /** Absent without notifications: waiters then poll at a pace of their own. */
   readonly changed?: NonNullable<RecordStore['changed']>;
   readonly #parts: RedisStoreParts;
@@ -81,13 +80,13 @@ export class RedisStore implements RecordStore {
   #aheadMs: DurationMs = 0;
 
   constructor(parts: RedisStoreParts) {
-    this.traits = {
+    this.#traits = {
       name: 'redis',
       durability: parts.proof.durability,
       maxRecordBytes: MAX_RECORD_BYTES,
       firstRevisionOfLife: null,
     };
-    this.findings = parts.proof.findings;
+    this.#findings = parts.proof.findings;
     this.#parts = parts;
     const { subscriptions } = parts;
     if (subscriptions !== null) {
@@ -116,6 +115,15 @@ export class RedisStore implements RecordStore {
       const command = ['EVAL', RESERVE_REVISIONS, '1', key, String(count)] as const;
       return Number(await parts.servers.run(key, command));
     });
+  }
+
+  get traits(): StoreTraits {
+    return this.#traits;
+  }
+
+  /** The server's settings that decide what the store promises. */
+  get findings(): readonly StoreFinding[] {
+    return this.#findings;
   }
 
   async read(id: OperationId): Promise<StoredRecord | null> {
@@ -151,7 +159,19 @@ export class RedisStore implements RecordStore {
     const times = await Promise.all(masters.map((link) => link.call('TIME')));
     const earliest = Math.min(...times.map(timeIn));
     this.#aheadMs = Date.now() - earliest;
+    void this.#proveAgain(masters);
     return earliest;
+  }
+
+  /** A replica may be attached, or a setting changed, while the store is open. */
+  async #proveAgain(masters: readonly RedisLink[]): Promise<void> {
+    try {
+      const { durability, findings } = await proveDurability(masters);
+      this.#traits = { ...this.#traits, durability };
+      this.#findings = findings;
+    } catch {
+      // Out of reach: what was proven last stays, and the calls themselves tell.
+    }
   }
 
   count(): Promise<StoreCount> {
