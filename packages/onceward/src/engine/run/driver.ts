@@ -304,19 +304,20 @@ export class ExecuteDriver extends Driver<Execution> implements SettleWaiter {
     } catch (error) {
       running = Promise.reject(error);
     }
-    running
-      .then(
-        (settlement) => this.#ran(claim, settlement),
-        (error) => this.#threw(claim, error),
-      )
-      .catch((error) => this.fail(error));
+    running.then(
+      (settlement) => this.#ran(claim, settlement),
+      (error) => this.#threw(claim, error).catch((cause) => this.fail(cause)),
+    );
   }
 
-  #ran(claim: Claim, settlement: Settlement): void | Promise<void> {
-    this.parts.world.crashPoint?.('after-effect');
-    return 'outcome' in settlement
-      ? this.#settle(claim, settlement)
-      : this.#endUnsettled(claim, settlement);
+  #ran(claim: Claim, settlement: Settlement): void {
+    try {
+      this.parts.world.crashPoint?.('after-effect');
+      if ('outcome' in settlement) this.#settle(claim, settlement);
+      else this.#endUnsettled(claim, settlement).catch((error) => this.fail(error));
+    } catch (error) {
+      this.fail(error);
+    }
   }
 
   async #threw(claim: Claim, error: unknown): Promise<void> {
@@ -340,11 +341,13 @@ export class ExecuteDriver extends Driver<Execution> implements SettleWaiter {
     this.end(executed(claim, settlement, recorded));
   }
 
-  #settle(claim: Claim, settlement: Answered): void | Promise<void> {
+  #settle(claim: Claim, settlement: Answered): void {
     const settling = settlingOf(this.parts, this.operation, claim, settlement);
-    return settling instanceof Promise
-      ? settling.then((packed) => this.#write(claim, packed))
-      : this.#write(claim, settling);
+    if (settling instanceof Promise) {
+      settling.then((packed) => this.#write(claim, packed)).catch((error) => this.fail(error));
+    } else {
+      this.#write(claim, settling);
+    }
   }
 
   #write(claim: Claim, settling: Settling): void {

@@ -132,6 +132,26 @@ describe('a claim whose reply was lost', () => {
     expect(audit).toMatchObject([{ action: 'late_commit', from: 'in_doubt', to: 'released' }]);
     expect(types()).toContain('doubt_resolved');
   });
+
+  it('[E5] [E6] keeps its fence where it was doubted meanwhile and its steps are kept', async () => {
+    const world = manualWorld();
+    const store = troubledStore(lateStore(world, 10));
+    const { engine } = setUp(store, world);
+    const firstSteps = [{ name: 'what', bytes: new TextEncoder().encode('1') }];
+    const policy = { ...operation.policy, leaseMs: 30 };
+    const asked = engine.execute({ ...operation, policy, firstSteps }, never);
+    await world.advance(0);
+    expect(await asked).toMatchObject({ reason: 'store_unavailable' });
+    store.troubleWith = { verb: 'read', trouble: 'down' };
+    await world.advance(500);
+    expect(await engine.sweep()).toMatchObject({ doubted: 1 });
+    store.troubleWith = null;
+    const doubted = await engine.read(id);
+    await world.advance(10_000);
+    const released = await engine.read(id);
+    expect(released?.record).toMatchObject({ state: 'pending', leaseUntil: 0 });
+    expect(released?.record?.fence).toBe(doubted?.record?.fence);
+  });
 });
 
 describe('what is told', () => {

@@ -2,7 +2,7 @@ import { StoreError } from '../errors.ts';
 import type { Operation } from '../operation.ts';
 import type { EngineParts } from '../parts.ts';
 import { type Current, isHeldBy } from '../record/decide.ts';
-import { releaseRecord } from '../record/transitions.ts';
+import { fenceOf, releaseRecord } from '../record/transitions.ts';
 import type { PendingRecord, Revision } from '../record.ts';
 import type { NextRecord, SwapResult } from '../record-store.ts';
 import { readRecord } from '../store-access/store-calls.ts';
@@ -70,7 +70,8 @@ function takeBack(
     parts.world.crashPoint?.('before-release');
     const { revision } = current;
     const own = { revision, attempt: record.attempt, isDoubted };
-    const released = releaseRecord(record, revision, false);
+    // The revision is that of the doubt, if there is one, and not the claim's own.
+    const released = releaseRecord(record, fenceOf(current.record ?? record, revision), false);
     return (await writeOwn(parts, 'release', policy, id, own, released)).won;
   });
 }
