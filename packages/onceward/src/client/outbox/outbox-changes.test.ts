@@ -62,7 +62,7 @@ describe('what can be done to a queued operation', () => {
     expect(new Set(server.requests.map((request) => request.key)).size).toBe(2);
   });
 
-  it('[C7] cancelling: gone if never sent, settled first if in flight', async () => {
+  it('[C7] cancelling: removed if never sent, settled first if in flight', async () => {
     server.refuseItem('a', 429);
     const outbox = life();
     const waiting = await outbox.enqueue(order('a'));
