@@ -24,7 +24,7 @@ export class CallDeadlines {
   #first = 0;
   #timer: NodeJS.Timeout | null = null;
 
-  /** `onLate` is told of every call that ran out of time. */
+  /** `onLate` is called for every call that timed out. */
   constructor(timeoutMs: DurationMs, onLate: () => void = () => {}) {
     this.#timeoutMs = timeoutMs;
     this.#onLate = onLate;
@@ -57,7 +57,7 @@ export class CallDeadlines {
     });
   }
 
-  /** For a call that somebody else settles, who asks `endInTime` first. */
+  /** For a call settled elsewhere, after a call of `endInTime`. */
   start(call: TimedCall): void {
     call.endsAt = performance.now() + this.#timeoutMs;
     this.#calls.push(call);

@@ -19,7 +19,7 @@ import { assertFits } from '../record-size.ts';
 import { SlotShards } from '../slots.ts';
 
 export interface MemoryStoreOptions {
-  /** The longest record accepted; 2 MiB unless told. */
+  /** The longest record accepted; 2 MiB by default. */
   readonly maxRecordBytes?: number;
 }
 

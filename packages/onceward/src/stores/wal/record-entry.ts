@@ -117,8 +117,8 @@ export function bytesOf(payload: Buffer): Buffer {
   return payload.subarray(RECORD_HEADER + scopeLengthOf(payload) + keyLengthOf(payload));
 }
 
-/** Whether the id in a payload that may be damaged can be told: it matches the hash that was stored with it. */
-export function tellsItsId(payload: Buffer, scratch: IdBytes): boolean {
+/** Whether the id in a payload that may be damaged is intact: it matches the hash that was stored with it. */
+export function hasReadableId(payload: Buffer, scratch: IdBytes): boolean {
   if (payload.length < RECORD_HEADER) return false;
   const scopeLength = scopeLengthOf(payload);
   const keyLength = keyLengthOf(payload);
