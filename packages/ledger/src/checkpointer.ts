@@ -18,7 +18,7 @@ export interface CheckpointerParts {
 /** At most so many old blocks go for each new one that is saved: faster than they come, whatever their size. */
 const DROPPED_FOR_EACH = 2;
 const DROPPED_AT_LEAST = 1_000;
-/** Looking for them lets others run this often. */
+/** The search for them yields to the event loop this often. */
 const LOOKED_AT_ONCE = 200;
 
 /**

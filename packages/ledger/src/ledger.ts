@@ -238,7 +238,7 @@ export class Ledger {
       else await checkpointer.exclusively(async () => {});
     } finally {
       await home.close();
-      // A log that has failed says so again when it is closed; its callers have heard.
+      // A failed log rejects again when it is closed; its callers have the error.
       await log.close().catch((error) => {
         if (pipeline.failure === undefined) throw error;
       });

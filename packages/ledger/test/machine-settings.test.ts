@@ -31,7 +31,7 @@ afterEach(async () => {
 });
 
 describe('the settings of the state machine', () => {
-  it('[L12] are those of the ledger for whoever opens it without a word about them', async () => {
+  it('[L12] are those of the ledger where the caller gives none', async () => {
     await ledger.transact(CALLER, 'a', BODY);
     await ledger.close();
     ledger = await openTestLedger(homes);

@@ -68,7 +68,7 @@ describe('verify', () => {
     expect(gone.code).toBe(10);
     expect(JSON.parse(gone.stdout)).toMatchObject({
       ok: false,
-      log: { ok: false, problem: expect.stringMatching(/the log is gone/) },
+      log: { ok: false, problem: expect.stringMatching(/the log is missing/) },
     });
     rmSync(log, { recursive: true, force: true });
     renameSync(`${log}.away`, log);

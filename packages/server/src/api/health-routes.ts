@@ -48,7 +48,8 @@ export function healthRoutes(api: Api, program: Program, isClosing: () => boolea
     {
       schema: {
         tags,
-        summary: 'Requests can be served: the store reads and writes, and nobody asked to stop',
+        summary:
+          'Requests can be served: the store reads and writes, and no shutdown was requested',
         response: { 200: z.object({ status: z.literal('ready') }), 503: problem },
       },
     },

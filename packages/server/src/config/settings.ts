@@ -213,7 +213,7 @@ const idempotency = {
   shadowSampleRate: setting(fraction(0, 1), {
     name: 'IDEMPOTENCY_SHADOW_SAMPLE_RATE',
     initial: 1,
-    about: 'Share of the requests that `observe` looks at.',
+    about: 'Share of the keys that `observe` samples.',
   }),
   methods: setting(list(METHOD_PATTERN, 'names of methods, separated by commas'), {
     name: 'IDEMPOTENCY_METHODS',

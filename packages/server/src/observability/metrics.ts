@@ -152,7 +152,7 @@ function watchStore(make: Instruments, engine: Engine): void {
     );
     return asked;
   };
-  const doubtful = 'Operations of which nobody knows whether they happened.';
+  const doubtful = 'Operations whose outcome is unknown.';
   make.gauge('in_doubt', doubtful, [], async (self) => {
     const count = await ask();
     // No number is better than an old one.
