@@ -113,6 +113,18 @@ export const textRules: readonly Rule[] = [
             (word) => `"${word}" is about how it was made`,
           ),
   },
+  {
+    name: "text uses the field's words",
+    // The engine is exempt until its text follows; remove that then.
+    check: (file) =>
+      RULES.test(file.path) || ENGINE.test(file.path)
+        ? []
+        : matches(
+            file.text,
+            /\b(whoever|lest|how-manieth)\b/gi,
+            (word) => `"${word}": name the caller, client or process, or say "so that"`,
+          ),
+  },
 ];
 
 function findLongLines(file: SourceFile): Finding[] {

@@ -23,7 +23,7 @@ const LOOKED_AT_ONCE = 200;
 
 /**
  * Saves the applied state from time to time, so that a restart replays only what came after, and sets a copy
- * aside more seldom, so that the log before it can go. Writing goes on meanwhile: what is saved is the state of
+ * aside less often, so that the log before it can be removed. Writing goes on meanwhile: what is saved is the state of
  * one moment.
  */
 export class Checkpointer {

@@ -36,7 +36,7 @@ const READ_AT_ONCE = MIB;
 /** How the ledger came up this time. */
 export interface Opening {
   readonly term: number;
-  /** The height of the block that this life began with. */
+  /** The height of the block at opening. */
   readonly barrier: number;
   /** The height up to which every request is known to have been answered before. */
   readonly answered: number;

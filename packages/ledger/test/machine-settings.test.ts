@@ -62,7 +62,7 @@ describe('the settings of the state machine', () => {
     expect(await ledger.transact(CALLER, 'a', BODY)).toMatchObject({ layer: 'database' });
   });
 
-  it('[L12] change by an entry of the log that tells who changed them, and hold after a rebuild', async () => {
+  it('[L12] change by an entry of the log that has who changed them, and hold after a rebuild', async () => {
     await ledger.transact(CALLER, 'a', BODY);
     const operator = { actor: 'system:operator', credential: 'operator' } as const;
     const changed = await ledger.changeSettings(operator, { idempotencyTtlMs: HOUR });

@@ -72,7 +72,7 @@ function blocks(): string[] {
 }
 
 describe('a ledger that has lost a part of its folder', () => {
-  it('[L9] refuses every key of its window though the history is gone, and makes the same blocks again', async () => {
+  it('[L9] refuses every key of its window though the history is missing, and makes the same blocks again', async () => {
     await pay(40, 'a');
     const before = blocks();
     await lose('state/history');

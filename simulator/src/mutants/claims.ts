@@ -96,7 +96,7 @@ export const CLAIMS: readonly Mutant[] = [
     edits: [inEngine('attempt.ts', 'return operation.signal?.aborted || !claim', 'return !claim')],
   },
   {
-    name: "a lost reply is taken for a claim, whoever's record is there",
+    name: "a lost reply is taken for a claim, though the record may be another's",
     breaks: 'E1',
     edits: [
       inEngine(

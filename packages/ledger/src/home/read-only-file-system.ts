@@ -74,7 +74,7 @@ class RealFile implements OpenFile {
     return count === 0 ? 0 : this.#file.read(into.subarray(0, count), position);
   }
 
-  /** The log writes to a segment of an earlier life only what is there already. */
+  /** The log writes to a segment of an earlier process only what is there already. */
   async write(bytes: Uint8Array): Promise<number> {
     return bytes.length;
   }

@@ -16,7 +16,7 @@ export type Request =
 export interface JournalRequest {
   readonly kind: 'journal';
   readonly actor: Actor;
-  /** Whose keys these are: two credentials never meet each other's. */
+  /** Whose keys these are: two credentials never share one. */
   readonly credential: string;
   readonly key: string;
   /** When its caller first sent it, in milliseconds since the epoch, if it said so. */

@@ -37,7 +37,7 @@ const TITLES = {
 
 export type ProblemName = RefusalName;
 
-/** Names a problem for ever; nothing need be served there. */
+/** A stable identifier; nothing need be served there. */
 export const PROBLEM_TYPE_PREFIX = 'https://onceward.dev/problems/';
 
 export interface ProblemDetails {

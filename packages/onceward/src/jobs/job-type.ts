@@ -112,7 +112,7 @@ export function attemptsOf(type: JobType): number {
 const RUNS_AT_MOST = 20;
 
 /**
- * Claims that may be made, lost ones included: a crash is seldom the fault of the job that it interrupts. A job that
+ * Claims that may be made, lost ones included: a crash is rarely caused by the job that it interrupts. A job that
  * must not re-run may be claimed again too, when a claim was given back because its run had not begun.
  */
 export function runsOf(type: JobType): number {

@@ -93,7 +93,7 @@ export class SegmentLog {
     this.#filling = this.#newBatch();
   }
 
-  /** Creates the first segment of this life, which also makes its first sequence known to the next. */
+  /** Creates the first segment of this opening, which also makes its first sequence known to the next. */
   async begin(): Promise<void> {
     this.#active = await this.#createSegment(this.#nextSequence);
     await this.#writeExtent();
@@ -408,7 +408,7 @@ function stopped(directory: string, cause: unknown): StoreError {
   return new StoreError(
     'ONCE_STORE_FAILED',
     `Writing to ${directory} failed (${(cause as Error).message}). Nothing more is written; what was acknowledged ` +
-      'is kept. Mend the disk or make room, then open the store again.',
+      'is kept. Fix the disk or make room, then open the store again.',
     { cause, applied: 'unknown' },
   );
 }

@@ -73,7 +73,7 @@ export class CallDeadlines {
     return false;
   }
 
-  /** What has ended in order is let go of at once: it holds an answer, or a whole request. */
+  /** A call that ended in time is released at once: it holds an answer, or a whole request. */
   #close(call: TimedCall): void {
     call.isOpen = false;
     const calls = this.#calls;

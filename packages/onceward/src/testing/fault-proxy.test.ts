@@ -30,7 +30,7 @@ class Caller {
 async function until(condition: () => boolean): Promise<void> {
   const limit = performance.now() + 10_000;
   while (!condition()) {
-    if (performance.now() > limit) throw new Error('waited ten seconds in vain');
+    if (performance.now() > limit) throw new Error('timed out after ten seconds');
     await sleep(5);
   }
 }

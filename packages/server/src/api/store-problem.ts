@@ -9,7 +9,7 @@ export function storeProblem(error: unknown): Problem {
 function reasonOf(error: unknown): string {
   const hasStopped = error instanceof OncewardError && error.code === 'ONCE_STORE_FAILED';
   if (hasStopped) {
-    return 'the store has stopped after a write that failed; see the log, mend the cause and restart the server';
+    return 'the store has stopped after a write that failed; see the log, fix the cause and restart the server';
   }
   if (isOutOfRoom(error)) {
     return 'the disk of the store is full, so nothing can be written; make room, and it goes on by itself';

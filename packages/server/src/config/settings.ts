@@ -279,7 +279,7 @@ const idempotency = {
   notRetained: setting(oneOf('refuse', 'rerun'), {
     name: 'IDEMPOTENCY_NOT_RETAINED',
     initial: 'refuse',
-    about: 'What a retry meets when the answer was not kept: a 409 that says so, or another run.',
+    about: 'What a retry gets when the answer was not kept: a 409 that says so, or another run.',
   }),
   fingerprint: setting(oneOf('raw', 'canonical'), {
     name: 'IDEMPOTENCY_FINGERPRINT',

@@ -96,7 +96,7 @@ export class CredentialStore {
     return this.#kept.size >= KEPT_AT_MOST ? KEPT_AT_MOST : null;
   }
 
-  /** A client that is given no tenant gets one of its own: only then can it not meet another's operations. */
+  /** A client that is given no tenant gets one of its own: only then can it not reach another's operations. */
   async create(role: Role, givenTenant: string | null, actor?: string): Promise<Secret> {
     const secret = mintSecret();
     const tenant = role === 'client' ? (givenTenant ?? secret.apiKey) : null;
@@ -109,7 +109,7 @@ export class CredentialStore {
     return secret;
   }
 
-  /** From this moment on the credential is worth nothing. */
+  /** From this moment on the credential is invalid. */
   async revoke(apiKey: string): Promise<boolean> {
     if (!this.#kept.delete(apiKey)) return false;
     if (apiKey !== this.#configuredKey) this.#proven.delete(apiKey);

@@ -75,7 +75,7 @@ export class Metrics {
     );
   }
 
-  /** Without a gateway these gauges stay at nought. */
+  /** Without a gateway these gauges stay at zero. */
   watchGateway(gateway: GatewayGauges): void {
     this.#gateway = gateway;
   }

@@ -169,7 +169,7 @@ export interface Pause extends Entry {
   readonly owner?: string | null;
 }
 
-/** Names of different owners never meet. A `:` in either part is encoded. */
+/** Names of different owners never collide. A `:` in either part is encoded. */
 function scoped(owner: string | null, name: string): string {
   return ownedBy(owner) + encodeURIComponent(name);
 }

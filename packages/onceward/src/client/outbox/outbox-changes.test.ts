@@ -116,7 +116,7 @@ describe('what can be done to a queued operation', () => {
       refused: [{ line: 4 }, { line: 5 }, { line: 6 }],
     });
     expect(await importFailed(other, lines)).toMatchObject({ imported: 0, known: 2 });
-    // Its ids come from another device, and must not meet those that are given here.
+    // Its ids come from another device, and must not collide with those that are given here.
     server.refuseItem('own', 422);
     const own = await other.enqueue(order('own'));
     expect(await other.whenSettled(own.id)).toMatchObject({ state: 'failed' });

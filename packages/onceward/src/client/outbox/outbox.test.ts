@@ -37,7 +37,7 @@ describe('outbox', () => {
     expect(server.requests).toEqual([]);
   });
 
-  it('[C4] the next life sends what the last one left, under the same key', async () => {
+  it('[C4] the next process sends what the last one left, under the same key', async () => {
     server.loseAnswers = 1;
     const first = life();
     const { id, key } = await first.enqueue(order('a'));

@@ -231,7 +231,7 @@ export class Outbox {
     return this.#add((key) => theGroups(this.#core).take(steps, key, this.#core), options);
   }
 
-  /** Not an async function: those leave much to the collector, which may have to move ten thousand of them. */
+  /** Not an async function: those allocate much, and the GC may have to copy ten thousand of them. */
   #add(
     take: (key: string | undefined) => Wanted['taken'],
     options: EnqueueOptions,
@@ -359,7 +359,7 @@ export class Outbox {
   }
 
   /**
-   * Nothing more is begun until `resume`, by any tab, in this life of the app or a later one. What is on its way is
+   * Nothing more is begun until `resume`, by any tab, in this run of the app or a later one. What is on its way is
    * settled. Answers when that is stored.
    */
   async pause(): Promise<void> {
@@ -397,7 +397,7 @@ export class Outbox {
   }
 
   /**
-   * Stops sending. What was given to `enqueue` is stored first. A request on its way is broken off; the next life
+   * Stops sending. What was given to `enqueue` is stored first. A request in flight is aborted; the next process
    * sends it again under its key.
    */
   async close(): Promise<void> {

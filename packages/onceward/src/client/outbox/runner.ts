@@ -49,9 +49,9 @@ interface Lane {
 /**
  * Sends what waits: lane by lane in parallel, within a lane strictly one after the other.
  *
- * Where it can be killed, and what the next life finds:
+ * Where it can be killed, and what the next process finds:
  *
- * | killed                                    | stored                            | next life                        |
+ * | killed                                    | stored                            | next process                     |
  * |-------------------------------------------|-----------------------------------|----------------------------------|
  * | before the enqueue is durable             | nothing                           | never sent; the caller got no id |
  * | after it, before the attempt is marked    | waiting, nothing unsettled        | sends                            |

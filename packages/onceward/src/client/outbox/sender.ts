@@ -75,7 +75,7 @@ export class Sender {
   }
 
   /**
-   * Sends the current step of an operation once (twice after a 401 that could be mended) and says what it means.
+   * Sends the current step of an operation once (twice after a 401 with refreshed credentials) and says what it means.
    * `firstSent`: when an earlier attempt was sent of which nothing is known.
    */
   async send(

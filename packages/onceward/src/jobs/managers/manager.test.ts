@@ -179,7 +179,7 @@ describe.each(STORES)('a submission on %s', (_name, openStore) => {
     expect('jobId' in again && 'jobId' in first && again.jobId === first.jobId).toBe(true);
   });
 
-  it('[J3] does not meet another tenant that uses the same key', async () => {
+  it('[J3] does not collide with another tenant that uses the same key', async () => {
     const { manager } = setUp();
     const ours = await manager.submit(submission());
     const theirs = await manager.submit(submission({ n: 1 }, KEY, 'echo', 'other'));

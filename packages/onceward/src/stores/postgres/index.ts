@@ -31,7 +31,7 @@ export interface PostgresStoreOptions {
    * waiting for other transactions included. Half a minute by default.
    */
   readonly transactionTimeoutMs?: DurationMs;
-  /** How many connections may write: two by default, and the second only under load. More seldom help. */
+  /** How many connections may write: two by default, and the second only under load. More rarely help. */
   readonly connections?: number;
   /** Wakes waiters in other processes by LISTEN, over one connection. Off behind a pooler in transaction mode. */
   readonly notifications?: boolean;

@@ -135,7 +135,7 @@ describe('a batch', () => {
     expect(await textOf('free')).toBe('ours');
   });
 
-  it('[E10] is not spoilt by rows that belong to another operation', async () => {
+  it('[E10] is not corrupted by rows that belong to another operation', async () => {
     const odd = await claim('odd');
     // As if another operation had the same hash.
     await pool.query(`update onceward.records set key = 'someone else', revision = revision + 500`);

@@ -133,7 +133,7 @@ function answerIn(row: SwapRow, { id }: SwapItem): SwapAnswer {
   return { won: false, current: { revision, bytes: row.bytes } };
 }
 
-/** Four bytes of the hash: two operations seldom share it. */
+/** Four bytes of the hash: two operations rarely share it. */
 export function lockIdOf({ hash }: SwapItem): number {
   let id = 0;
   for (let at = 0; at < 4; at += 1) id = (id << 8) | hash.charCodeAt(at);

@@ -122,7 +122,7 @@ export class SwapBatches {
       },
       (error: unknown) => {
         this.#guess.wasWrong();
-        if (isNotToBeHad(error)) this.#guess.forbid();
+        if (isUnavailableCommand(error)) this.#guess.forbid();
         if (isRefused(error)) this.#claimEach(claims, sentAt, fail);
         else for (const { reject } of claims) reject(error);
       },
@@ -211,7 +211,7 @@ function isRefused(error: unknown): boolean {
 }
 
 /** A user of Redis may be denied a command, and a proxy may not know it. */
-function isNotToBeHad(error: unknown): boolean {
+function isUnavailableCommand(error: unknown): boolean {
   return error instanceof StoreError && /NOPERM|unknown command/i.test(error.message);
 }
 

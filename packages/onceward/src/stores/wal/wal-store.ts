@@ -231,7 +231,7 @@ export class WalStore implements RecordStore {
     await this.#watchers.watch(id, signal);
   }
 
-  /** Writes what is under way, then lets go of the folder. */
+  /** Writes what is in flight, then releases the folder. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

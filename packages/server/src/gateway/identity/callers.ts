@@ -16,7 +16,7 @@ export interface CallersOptions {
 /** The scope of requests that bring no credential at all. */
 const ANONYMOUS = 'anonymous';
 
-/** On the request itself: a map beside it costs the collector more than the request's own fields do. */
+/** On the request itself: a WeakMap beside it costs the GC more than the request's own fields do. */
 const SCOPE = Symbol('scope');
 type Identified = IncomingMessage & { [SCOPE]?: string };
 
