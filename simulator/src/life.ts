@@ -25,6 +25,11 @@ export interface LifeOptions {
  * One life of a process: its clocks, its timers and its death. Whatever is to happen inside the process goes through
  * `deliver`, which drops it when the process is dead and holds it while the process is stalled.
  */
+interface Reading {
+  readonly offset: number;
+  readonly at: number;
+}
+
 export class Life {
   readonly process: number;
   readonly number: number;
@@ -47,8 +52,9 @@ export class Life {
   readonly #diesAt: (name: string) => boolean;
   readonly #bornWall: number;
   readonly #hasStoreClock: boolean;
-  /** The store's clock when the steady one was at 0. */
-  #storeClock: number | null = null;
+  /** The store's clock when the steady one was at 0, as it was read first and last. */
+  #firstReading: Reading | null = null;
+  #lastReading: Reading | null = null;
   #slowestClockMs = 10_000;
   #offsetMs: number;
   #alive = true;
@@ -88,14 +94,20 @@ export class Life {
   /** What retention goes by: no clock may make it shorter. Without a reading of the store's, nothing ends. */
   get retention(): number {
     if (!this.#hasStoreClock) return Math.min(this.wall, this.#bornWall + this.elapsed);
-    return this.#storeClock === null ? 0 : this.#storeClock + this.elapsed;
+    if (this.#firstReading === null || this.#lastReading === null) return 0;
+    return Math.min(this.#firstReading.offset, this.#lastReading.offset) + this.elapsed;
   }
 
   /** What the store's clock said, in an answer that took so long. The engine's clock takes the same ones. */
   noteStoreClock(time: number, tookMs: number): void {
-    if (tookMs > this.#slowestClockMs) return;
-    if (this.#storeClock === null) this.#slowestClockMs = Math.max(1_000, 2 * tookMs);
-    this.#storeClock = Math.min(this.#storeClock ?? Infinity, time - this.elapsed);
+    const reading = { offset: time - this.elapsed, at: this.elapsed };
+    const isOvertaken = this.#lastReading !== null && this.#lastReading.at > reading.at - tookMs;
+    if (tookMs > this.#slowestClockMs || isOvertaken) return;
+    if (this.#firstReading === null) {
+      this.#firstReading = reading;
+      this.#slowestClockMs = Math.max(1_000, 2 * tookMs);
+    }
+    this.#lastReading = reading;
   }
 
   jump(byMs: number): void {

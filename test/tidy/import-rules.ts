@@ -31,6 +31,9 @@ const STORES = {
   etcd: 'etcd, over gRPC',
 } as const;
 
+/** The engine's vocabulary and ports: what an operation, a policy, a record, a store and a world are. */
+const BESIDE_ENGINE = /^engine\/[^/]+\.ts$/;
+
 /** The first room whose prefix fits is the file's room. */
 const LIBRARY_ROOMS: readonly Room[] = [
   {
@@ -40,8 +43,51 @@ const LIBRARY_ROOMS: readonly Room[] = [
     packages: NONE,
   },
   {
+    room: 'engine/record/',
+    holds: 'the life of a record, pure: transitions, `decide`, codec',
+    values: ['engine/record/', BESIDE_ENGINE],
+    packages: NONE,
+  },
+  {
+    room: 'engine/near/',
+    holds: 'the bounded memory before the store',
+    values: ['engine/near/', 'engine/record/', BESIDE_ENGINE],
+    packages: NONE,
+  },
+  {
+    room: 'engine/store-access/',
+    holds: "bounded calls, the store's clock, writes for when it is back",
+    values: ['engine/store-access/', 'engine/record/', BESIDE_ENGINE],
+    packages: NONE,
+  },
+  {
+    room: 'engine/run/',
+    holds: 'an arrival from claim to settle: driver, claim, attempt; reservations, transactions',
+    values: [
+      'engine/run/',
+      'engine/record/',
+      'engine/near/',
+      'engine/store-access/',
+      BESIDE_ENGINE,
+    ],
+    packages: NONE,
+  },
+  {
+    room: 'engine/operate/',
+    holds: 'sweep, verdicts of operators, readiness',
+    values: [
+      'engine/operate/',
+      'engine/record/',
+      'engine/store-access/',
+      'engine/run/answer.ts',
+      'engine/run/doubt.ts',
+      BESIDE_ENGINE,
+    ],
+    packages: NONE,
+  },
+  {
     room: 'engine/',
-    holds: 'record, codec, decide, execute once, near tier, sweep, profiles, ports',
+    holds: 'the front of the engine, its vocabulary and its ports',
     values: ['engine/', 'keys/', 'refusals/'],
     packages: NONE,
   },
@@ -76,7 +122,7 @@ const LIBRARY_ROOMS: readonly Room[] = [
       'engine/units.ts',
       ...(store === 'wal' ? ['segment-log/'] : []),
       // Finds records as the near tier finds answers.
-      ...(store === 'memory' ? ['engine/key-hash.ts'] : []),
+      ...(store === 'memory' ? ['engine/near/key-hash.ts'] : []),
     ],
     types: ['engine/'],
     packages: ANY,

@@ -4,6 +4,7 @@ import { findProofs, markProven } from './requirements.ts';
 import { applyRule } from './rule.ts';
 import { parseFile } from './source-file.ts';
 import { textRules } from './text-rules.ts';
+import { lostHops } from './walks.ts';
 
 const SRC = 'packages/onceward/src';
 
@@ -15,18 +16,21 @@ function findings(path: string, text: string): string[] {
 
 describe('an import across rooms', () => {
   const forbidden: [from: string, statement: string][] = [
-    ['engine/decide.ts', "import { readFile } from 'node:fs';"],
-    ['engine/decide.ts', "import { x } from '../stores/memory/index.ts';"],
-    ['engine/decide.ts', "export { x } from '../http/replay.ts';"],
-    ['engine/decide.ts', "const x = await import('../http/replay.ts');"],
+    ['engine/record/decide.ts', "import { readFile } from 'node:fs';"],
+    ['engine/record/decide.ts', "import { x } from '../../stores/memory/index.ts';"],
+    ['engine/record/decide.ts', "export { x } from '../../http/replay.ts';"],
+    ['engine/record/decide.ts', "const x = await import('../../http/replay.ts');"],
+    ['engine/record/decide.ts', "import { x } from '../run/driver.ts';"],
+    ['engine/near/near-tier.ts', "import { x } from '../store-access/store-calls.ts';"],
+    ['engine/run/driver.ts', "import { x } from '../operate/sweep.ts';"],
     ['keys/mint.ts', "import type { World } from '../engine/world.ts';"],
     ['keys/mint.ts', "import { randomUUID } from 'node:crypto';"],
     ['stores/wal/index.ts', "import { x } from '../memory/index.ts';"],
-    ['stores/wal/index.ts', "import { decide } from '../../engine/decide.ts';"],
+    ['stores/wal/index.ts', "import { decide } from '../../engine/record/decide.ts';"],
     ['stores/redis/index.ts', "import { x } from '../../segment-log/index.ts';"],
     ['stores/durability.ts', "import { x } from './wal/index.ts';"],
-    ['segment-log/index.ts', "import { decide } from '../engine/decide.ts';"],
-    ['doors/express.ts', "import { decide } from '../engine/decide.ts';"],
+    ['segment-log/index.ts', "import { decide } from '../engine/record/decide.ts';"],
+    ['doors/express.ts', "import { decide } from '../engine/record/decide.ts';"],
     ['http/replay.ts', "import { x } from '../stores/wal/index.ts';"],
     ['jobs/gate.ts', "import { x } from '../stores/wal/index.ts';"],
     ['client/outbox/outbox.ts', "import { x } from 'node:fs';"],
@@ -44,8 +48,9 @@ describe('an import across rooms', () => {
   }
 
   const allowed: [from: string, statement: string][] = [
-    ['engine/decide.ts', "import { mint } from '../keys/mint.ts';"],
-    ['engine/decide.test.ts', "import { x } from '../stores/memory/index.ts';"],
+    ['engine/engine.ts', "import { mint } from '../keys/mint.ts';"],
+    ['engine/run/driver.ts', "import { x } from '../store-access/store-calls.ts';"],
+    ['engine/record/decide.test.ts', "import { x } from '../../stores/memory/index.ts';"],
     ['stores/wal/index.ts', "import type { RecordStore } from '../../engine/record-store.ts';"],
     ['stores/wal/index.ts', "import { StoreError } from '../../engine/errors.ts';"],
     ['stores/wal/index.ts', "import { x } from '../../segment-log/index.ts';"],
@@ -68,13 +73,15 @@ describe('an import across rooms', () => {
 });
 
 describe('a planted violation', () => {
-  const engine = `${SRC}/engine/sweep.ts`;
+  const engine = `${SRC}/engine/operate/sweep.ts`;
   const planted: [what: string, path: string, text: string][] = [
     ['a slip of the pen', 'bench/src/a.ts', 'export const = 1;'],
     ['a clock in the engine', engine, 'export const now = Date.now();'],
     ['chance in the engine', engine, 'export const x = Math.random();'],
     ['a timer in the engine', engine, 'setTimeout(() => {}, 1);'],
     ['the environment in the engine', engine, 'export const x = process.env;'],
+    ['a record made by the sweeper', engine, "const x = { state: 'pending', createdAt: 1 };"],
+    ['a record changed by the sweeper', engine, 'const next = { ...found.record, keepUntil: 1 };'],
     ['a folder named for nothing', `${SRC}/jobs/utils/clock.ts`, ''],
     ['a file named for nothing', `${SRC}/jobs/types.ts`, ''],
     ['a file without end', 'bench/src/long.ts', 'f();\n'.repeat(501)],
@@ -102,7 +109,18 @@ describe('a planted violation', () => {
   const innocent: [what: string, path: string, text: string][] = [
     ['a clock in a comment', engine, '// Date.now() is forbidden here.'],
     ['a clock in a string', engine, "export const x = 'Date.now()';"],
-    ['a clock in an engine test', `${SRC}/engine/sweep.test.ts`, 'Date.now();'],
+    ['a clock in an engine test', `${SRC}/engine/operate/sweep.test.ts`, 'Date.now();'],
+    [
+      'a record in an engine test',
+      `${SRC}/engine/operate/sweep.test.ts`,
+      'const x = { createdAt: 1 };',
+    ],
+    [
+      'a transition',
+      `${SRC}/engine/record/transitions.ts`,
+      'const x = { ...record, createdAt: 1 };',
+    ],
+    ['a record that is read', engine, 'const { createdAt } = record; f(record.createdAt);'],
     ['a long string', 'bench/src/a.ts', `export const x = '${'wide '.repeat(30)}';`],
     ['a reasoned skip', 'a.test.ts', "// Needs a loop device.\nit.skip('works', () => {});"],
     ['a reasoned error', 'bench/src/a.ts', '// @ts-expect-error: the option must not exist'],
@@ -114,6 +132,22 @@ describe('a planted violation', () => {
       expect(findings(path, text)).toEqual([]);
     });
   }
+});
+
+describe('a walk', () => {
+  const text = 'export function lead() {}\nclass A {\n  protected override async #run<T>() {}\n}';
+  const file = parseFile(`${SRC}/engine/run.ts`, text);
+  const lost = (hop: string) => lostHops(`<!-- walks -->\n1. ${hop}\n<!-- end -->`, [file]);
+
+  it('names files and functions that are there', () => {
+    expect(lost('`engine/run.ts`: `lead`, then `#run`.')).toEqual([]);
+  });
+
+  it('is found where it names what is not there', () => {
+    expect(lost('`engine/ran.ts`: `lead`.')).toEqual(['engine/ran.ts is no file']);
+    expect(lost('`engine/run.ts`: `leads`, `run`.')).toHaveLength(2);
+    expect(lostHops('', [file])).toHaveLength(1);
+  });
 });
 
 describe('a requirement', () => {

@@ -15,6 +15,7 @@ export interface SourceFile {
   readonly comments: readonly Found[];
   readonly strings: readonly Found[];
   readonly imports: readonly Import[];
+  readonly objects: readonly ObjectLiteral[];
   /** Where the type `any` is written. */
   readonly anyAt: readonly number[];
   /** Why the parser gave up; then there is nothing but the text. */
@@ -25,6 +26,12 @@ export interface Found {
   readonly value: string;
   readonly start: number;
   readonly end: number;
+}
+
+export interface ObjectLiteral {
+  readonly at: number;
+  readonly keys: readonly string[];
+  readonly hasSpread: boolean;
 }
 
 export interface Import {
@@ -59,7 +66,8 @@ function listFiles(folder: string): string[] {
 }
 
 export function parseFile(path: string, text: string): SourceFile {
-  const textOnly = { path, text, code: text, comments: [], strings: [], imports: [], anyAt: [] };
+  const none = { comments: [], strings: [], imports: [], objects: [], anyAt: [] };
+  const textOnly = { path, text, code: text, ...none };
   if (!CODE_FILE.test(path)) return { ...textOnly, fault: null };
   const parsed = parseSync(path, text, { sourceType: 'module' });
   const fault = parsed.errors[0];
@@ -67,6 +75,7 @@ export function parseFile(path: string, text: string): SourceFile {
 
   const strings: Found[] = [];
   const patterns: { start: number; end: number }[] = [];
+  const objects: ObjectLiteral[] = [];
   const anyAt: number[] = [];
   new Visitor({
     Literal(node) {
@@ -76,6 +85,11 @@ export function parseFile(path: string, text: string): SourceFile {
     },
     TemplateElement(node) {
       strings.push({ value: node.value.raw, start: node.start, end: node.end });
+    },
+    ObjectExpression({ start, properties }) {
+      const named = properties.filter((property) => property.type === 'Property');
+      const keys = named.map(({ key }) => text.slice(key.start, key.end));
+      objects.push({ at: start, keys, hasSpread: named.length < properties.length });
     },
     TSAnyKeyword(node) {
       anyAt.push(node.start);
@@ -89,6 +103,7 @@ export function parseFile(path: string, text: string): SourceFile {
     comments: parsed.comments,
     strings,
     imports: readImports(parsed.module, text),
+    objects,
     anyAt,
     fault: null,
   };

@@ -1,9 +1,10 @@
 import type { Finding, Rule } from './rule.ts';
-import { type Found, lineAt, type SourceFile } from './source-file.ts';
+import { type Found, lineAt, type ObjectLiteral, type SourceFile } from './source-file.ts';
 
 const ENGINE = /^packages\/onceward\/src\/engine\//;
 const CODE = /\.(ts|tsx|mjs)$/;
 const TEST = /\.test\.ts$/;
+const NOT_SHIPPED = /\.(test|fixture)\.ts$/;
 const GENERATED = /(_pb|\.(sql|lua))\.ts$/;
 /** These files spell out what is forbidden. */
 const RULES = /^test\/tidy\//;
@@ -37,6 +38,11 @@ const WORLDLY = new RegExp(
   'g',
 );
 
+/** A new record has this field, and nothing else has; a changed copy has one of these. */
+const NEW_RECORD = 'createdAt';
+const CHANGED_RECORD = /^(owner|steps|leaseUntil|keepUntil|settledAt|onLapse|since)$/;
+const RECORD_MAKERS = /\/(transitions|record-codec)\.ts$/;
+
 export const textRules: readonly Rule[] = [
   {
     name: 'code can be parsed',
@@ -47,6 +53,13 @@ export const textRules: readonly Rule[] = [
     check: (file) =>
       ENGINE.test(file.path) && !TEST.test(file.path)
         ? matches(file.code, WORLDLY, (name) => `the engine may not use ${name}`)
+        : [],
+  },
+  {
+    name: 'the engine makes records in its transitions only',
+    check: (file) =>
+      ENGINE.test(file.path) && !NOT_SHIPPED.test(file.path) && !RECORD_MAKERS.test(file.path)
+        ? file.objects.filter(isRecord).map(({ at }) => ({ at, why: 'make it in transitions.ts' }))
         : [],
   },
   {
@@ -115,9 +128,8 @@ export const textRules: readonly Rule[] = [
   },
   {
     name: "text uses the field's words",
-    // The engine is exempt until its text follows; remove that then.
     check: (file) =>
-      RULES.test(file.path) || ENGINE.test(file.path)
+      RULES.test(file.path)
         ? []
         : matches(
             file.text,
@@ -126,6 +138,10 @@ export const textRules: readonly Rule[] = [
           ),
   },
 ];
+
+function isRecord({ keys, hasSpread }: ObjectLiteral): boolean {
+  return keys.includes(NEW_RECORD) || (hasSpread && keys.some((key) => CHANGED_RECORD.test(key)));
+}
 
 function findLongLines(file: SourceFile): Finding[] {
   if (!CODE.test(file.path) || GENERATED.test(file.path)) return [];

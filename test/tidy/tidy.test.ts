@@ -7,6 +7,7 @@ import { ROOMS_PAGE, withRoomTables } from './room-table.ts';
 import { applyRule } from './rule.ts';
 import { readWorkspace, type SourceFile } from './source-file.ts';
 import { textRules } from './text-rules.ts';
+import { lostHops, WALKS_PAGE } from './walks.ts';
 
 const ERRORS_PAGE = 'docs/reference/errors.md';
 
@@ -55,6 +56,10 @@ describe('the documents agree with the code', () => {
 
   it('the tables of rooms are those of the import rules, which `npm run rooms` writes', () => {
     expect(page(ROOMS_PAGE).text).toBe(withRoomTables(page(ROOMS_PAGE).text));
+  });
+
+  it('every file and function that a walk names is there', () => {
+    expect(lostHops(page(WALKS_PAGE).text, files)).toEqual([]);
   });
 
   it('every requirement that a test title names is in the requirements page', () => {

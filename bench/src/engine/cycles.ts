@@ -1,5 +1,5 @@
 import type { OperationId } from 'onceward';
-import { encodeRecord } from '../../../packages/onceward/src/engine/record-codec.ts';
+import { encodeRecord } from '../../../packages/onceward/src/engine/record/record-codec.ts';
 
 /** One operation's life as a store sees it: a claim and a commit, both durable before they are acknowledged. */
 export interface CycleTarget {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { NearAnswer, NearTier } from '../../../packages/onceward/src/engine/near-tier.ts';
+import { NearAnswer, NearTier } from '../../../packages/onceward/src/engine/near/near-tier.ts';
 import type { OperationId } from '../../../packages/onceward/src/engine/record.ts';
 import type { BenchOptions } from '../benches.ts';
 import { median, type Report } from '../report.ts';

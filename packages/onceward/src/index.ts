@@ -1,5 +1,3 @@
-export { OutcomeUnknown } from './engine/attempt.ts';
-export { type Current, type Decision, decide, type Time } from './engine/decide.ts';
 export {
   Engine,
   type EngineOptions,
@@ -16,8 +14,10 @@ export {
 export type { Audit, AuditLine, EngineEvent, Observe } from './engine/events.ts';
 export { LIMITS } from './engine/input.ts';
 export { nearestName } from './engine/known-options.ts';
-export type { NearTierOptions } from './engine/near-tier.ts';
+export type { NearTierOptions } from './engine/near/near-tier.ts';
 export type { OnceEffect, OnceOptions, OnceResult } from './engine/once.ts';
+export type { Actor, ChangeResult, Verdict } from './engine/operate/resolve.ts';
+export type { SweepOptions, SweepResult } from './engine/operate/sweep.ts';
 export type {
   Attempt,
   Effect,
@@ -30,10 +30,10 @@ export type {
   RefusalReason,
   Settlement,
 } from './engine/operation.ts';
-export type { DoneWork, Placed, Work } from './engine/placement.ts';
 export type { OutcomeCodec, Platform } from './engine/platform.ts';
 export type { EffectKind, Policy } from './engine/policy.ts';
 export { type ProfileName, profiles } from './engine/profiles.ts';
+export { type Current, type Decision, decide, type Time } from './engine/record/decide.ts';
 export {
   NOT_RETAINED,
   type OnLapse,
@@ -55,10 +55,10 @@ export type {
   SwapResult,
   TransactionalStore,
 } from './engine/record-store.ts';
-export type { FencedChange, FencedResult, ReserveResult } from './engine/reservation.ts';
-export type { Actor, ChangeResult, Verdict } from './engine/resolve.ts';
-export type { SweepOptions, SweepResult } from './engine/sweep.ts';
-export type { Transact, TransactionEffect } from './engine/transaction.ts';
+export { OutcomeUnknown } from './engine/run/attempt.ts';
+export type { DoneWork, Placed, Work } from './engine/run/placement.ts';
+export type { FencedChange, FencedResult, ReserveResult } from './engine/run/reservation.ts';
+export type { Transact, TransactionEffect } from './engine/run/transaction.ts';
 export type { World } from './engine/world.ts';
 export { createOnceward, type OncewardOptions } from './onceward.ts';
 export { engineOf } from './runtime/engine-of.ts';

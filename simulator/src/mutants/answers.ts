@@ -12,7 +12,7 @@ export const ANSWERS: readonly Mutant[] = [
     breaks: 'E3',
     edits: [
       inEngine(
-        'decide.ts',
+        'record/decide.ts',
         "if (record.fingerprint !== arrival.fingerprint) return { kind: 'refuse', reason: 'mismatch' };",
         '',
       ),
@@ -23,7 +23,7 @@ export const ANSWERS: readonly Mutant[] = [
     breaks: 'E3',
     edits: [
       inEngine(
-        'near-tier.ts',
+        'near/near-tier.ts',
         'const isSame = this.#answers.fingerprintAt(slot) === fingerprint;',
         'const isSame = true;',
       ),
@@ -33,9 +33,9 @@ export const ANSWERS: readonly Mutant[] = [
     name: "a waiter is woken with another request's answer",
     breaks: 'E4',
     edits: [
-      inEngine('execute-once.ts', 'near.fingerprint !== operation.fingerprint', 'false'),
+      inEngine('run/execute-once.ts', 'near.fingerprint !== fingerprint', 'false'),
       inEngine(
-        'execute-once.ts',
+        'run/execute-once.ts',
         'return answerOfRun(parts, operation, end);',
         'return replay(parts, operation.id, end, true);',
       ),
@@ -44,18 +44,22 @@ export const ANSWERS: readonly Mutant[] = [
   {
     name: 'the near tier answers what has expired',
     breaks: 'E8',
-    edits: [inEngine('answer-table.ts', 'if (this.#ends[slot]! <= now) {', 'if (false) {')],
+    edits: [inEngine('near/answer-table.ts', 'if (this.#ends[slot]! <= now) {', 'if (false) {')],
   },
   {
     name: 'the near tier ignores the scope',
     breaks: 'E9',
     edits: [
       inEngine(
-        'near-tier.ts',
+        'near/near-tier.ts',
         'this.#answers.find(id, now)',
         "this.#answers.find({ ...id, scope: '' }, now)",
       ),
-      inEngine('near-tier.ts', 'this.#answers.put(id,', "this.#answers.put({ ...id, scope: '' },"),
+      inEngine(
+        'near/near-tier.ts',
+        'this.#answers.put(id,',
+        "this.#answers.put({ ...id, scope: '' },",
+      ),
     ],
   },
   {
@@ -74,8 +78,8 @@ export const ANSWERS: readonly Mutant[] = [
     breaks: 'E4',
     edits: [
       inEngine(
-        'execute-once.ts',
-        'return refuseInProgress(parts, operation, arrivedAt);',
+        'run/execute-once.ts',
+        'return refuseInProgress(parts, id, arrivedAt);',
         `return { kind: 'executed', settlement: await effect(${FORGED_ATTEMPT}), attempt: 1, fence: 0, recorded: false };`,
       ),
     ],
@@ -85,9 +89,9 @@ export const ANSWERS: readonly Mutant[] = [
     breaks: 'E12',
     edits: [
       inEngine(
-        'approach.ts',
-        'if (!isHeldBy(current, record.owner)) return current;\n    revision = current.revision;',
-        'if (current !== null && !isHeldBy(current, record.owner)) return current;\n    revision = current?.revision ?? 1;',
+        'run/driver.ts',
+        'if (!isHeldBy(current, this.#claiming!.record.owner)) void this.follow(current);\n    else this.#hold(current.revision);',
+        'if (current !== null && !isHeldBy(current, this.#claiming!.record.owner)) void this.follow(current);\n    else this.#hold(current?.revision ?? 1);',
       ),
     ],
   },
@@ -96,7 +100,7 @@ export const ANSWERS: readonly Mutant[] = [
     breaks: 'E12',
     edits: [
       inEngine(
-        'parts.ts',
+        'store-access/store-calls.ts',
         '(error) => this.failed(error),',
         '(error) => (error === undefined ? this.succeeded({ won: true, revision: 1 } as never) : this.failed(error)),',
       ),
@@ -106,9 +110,9 @@ export const ANSWERS: readonly Mutant[] = [
     name: 'a store that answers nonsense is asked without end',
     breaks: 'E12',
     edits: [
-      inEngine('rounds.ts', 'if (this.#made > MOST) {', 'if (this.#made < 0) {'),
+      inEngine('run/rounds.ts', 'if (this.#made > MOST) {', 'if (this.#made < 0) {'),
       inEngine(
-        'rounds.ts',
+        'run/rounds.ts',
         'if (this.#made <= WITHOUT_PAUSE) return;',
         'if (this.#made > 0) return;',
       ),
@@ -119,7 +123,7 @@ export const ANSWERS: readonly Mutant[] = [
     breaks: 'E10',
     edits: [
       inEngine(
-        'parts.ts',
+        'store-access/store-calls.ts',
         "if (!(stored?.bytes instanceof Uint8Array)) throw unsound('a read', stored);",
         'if (!(stored.bytes instanceof Uint8Array)) return { revision: stored.revision, record: null, orphaned: false };',
       ),
@@ -130,9 +134,9 @@ export const ANSWERS: readonly Mutant[] = [
     breaks: 'E4',
     edits: [
       inEngine(
-        'execute-once.ts',
-        'return left > 0\n',
-        'return left !== Number.POSITIVE_INFINITY\n',
+        'run/execute-once.ts',
+        'await (leftMs > 0\n',
+        'await (leftMs !== Number.POSITIVE_INFINITY\n',
       ),
     ],
   },
@@ -153,9 +157,9 @@ export const ANSWERS: readonly Mutant[] = [
     breaks: 'E12',
     edits: [
       inEngine(
-        'approach.ts',
-        "if (isTooOld || operation.policy.onStoreDown === 'refuse') {\n",
-        `if (isTooOld || operation.policy.onStoreDown === 'refuse') {\n    parts.world.startTimer(5, () => void effect(${FORGED_ATTEMPT}).catch(() => {}));\n`,
+        'run/unprotected.ts',
+        "if (isTooOld || policy.onStoreDown === 'refuse') {\n",
+        `if (isTooOld || policy.onStoreDown === 'refuse') {\n    parts.world.startTimer(5, () => void effect(${FORGED_ATTEMPT}).catch(() => {}));\n`,
       ),
     ],
   },

@@ -5,14 +5,16 @@ export const CLAIMS: readonly Mutant[] = [
   {
     name: 'a lease that holds is ignored',
     breaks: 'E5',
-    edits: [inEngine('decide.ts', 'return orphaned || record.leaseUntil <= now;', 'return true;')],
+    edits: [
+      inEngine('record/decide.ts', 'return orphaned || record.leaseUntil <= now;', 'return true;'),
+    ],
   },
   {
     name: 'leases are written by a clock that the store does not share',
     breaks: 'E5',
     edits: [
       inEngine(
-        'engine-clock.ts',
+        'store-access/engine-clock.ts',
         'if (this.#store === null) return this.#world.now();\n',
         'return this.#world.now();\n',
       ),
@@ -23,7 +25,7 @@ export const CLAIMS: readonly Mutant[] = [
     breaks: 'E6',
     edits: [
       inEngine(
-        'engine-clock.ts',
+        'store-access/engine-clock.ts',
         'const leases = this.#shared(elapsed);',
         'const leases = this.#world.now();',
       ),
@@ -34,9 +36,9 @@ export const CLAIMS: readonly Mutant[] = [
     breaks: 'E8',
     edits: [
       inEngine(
-        'straight-run.ts',
-        "claiming.swap = startSwap(this.#parts, 'claim', policy, id, expected, next, this);",
-        "if (expected === null) this.succeeded({ won: true, revision: 1 });\n      else startSwap(this.#parts, 'claim', policy, id, expected, next, this);",
+        'run/driver.ts',
+        "claiming.swap = startSwap(this.parts, 'claim', policy, id, expected, next, this);",
+        "if (expected === null) this.succeeded({ won: true, revision: 1 });\n    else startSwap(this.parts, 'claim', policy, id, expected, next, this);",
       ),
     ],
   },
@@ -45,7 +47,7 @@ export const CLAIMS: readonly Mutant[] = [
     breaks: 'E6',
     edits: [
       inEngine(
-        'decide.ts',
+        'record/decide.ts',
         "return isReleased(record) || record.onLapse === 'take_over'\n",
         'return true\n',
       ),
@@ -56,7 +58,7 @@ export const CLAIMS: readonly Mutant[] = [
     breaks: 'E10',
     edits: [
       inEngine(
-        'decide.ts',
+        'record/decide.ts',
         "if (record === null) return { kind: 'refuse', reason: 'in_doubt', revision, record: null };",
         "if (record === null) return { kind: 'claim', expected: revision, attempt: 1, steps: [] };",
       ),
@@ -67,7 +69,7 @@ export const CLAIMS: readonly Mutant[] = [
     breaks: 'E10',
     edits: [
       inEngine(
-        'record-codec.ts',
+        'record/record-codec.ts',
         'if (view.getUint32(CHECKSUM_AT, true) !== checksum(id, view, 0, bytes.length)) return null;',
         '',
       ),
@@ -77,32 +79,38 @@ export const CLAIMS: readonly Mutant[] = [
     name: 'claims of an earlier life are trusted',
     breaks: 'E6',
     edits: [
-      inEngine('parts.ts', 'orphaned: born !== null && stored.revision < born', 'orphaned: false'),
+      inEngine(
+        'store-access/store-calls.ts',
+        'orphaned: born !== null && stored.revision < born',
+        'orphaned: false',
+      ),
     ],
   },
   {
     name: 'heartbeats are never sent',
     breaks: 'E5',
-    edits: [inEngine('claim.ts', '    this.#heartbeat = new Heartbeat(this);\n', '    return;\n')],
+    edits: [
+      inEngine('run/claim.ts', '    this.#heartbeat = new Heartbeat(this);\n', '    return;\n'),
+    ],
   },
   {
     name: 'an effect begins under a claim that could have lapsed',
     breaks: 'E5',
-    edits: [inEngine('attempt.ts', ' || !claim.isFresh;', ' === true;')],
+    edits: [inEngine('run/driver.ts', ' || !claim.isFresh)', ' === true)')],
   },
   {
     name: 'an effect begins though its caller has left',
     breaks: 'E4',
-    edits: [inEngine('attempt.ts', 'return operation.signal?.aborted || !claim', 'return !claim')],
+    edits: [inEngine('run/driver.ts', 'if (operation.signal?.aborted || !claim', 'if (!claim')],
   },
   {
     name: "a lost reply is taken for a claim, though the record may be another's",
     breaks: 'E1',
     edits: [
       inEngine(
-        'approach.ts',
-        'if (!isHeldBy(found, record.owner)) return found;',
-        'if (found === null) return found;',
+        'run/driver.ts',
+        '(current) => this.#meet(current),',
+        '(current) => (current === null ? this.#meet(current) : this.#hold(current.revision)),',
       ),
     ],
   },
@@ -111,7 +119,7 @@ export const CLAIMS: readonly Mutant[] = [
     breaks: 'E5',
     edits: [
       inEngine(
-        'approach.ts',
+        'run/lost-claim.ts',
         'if (!isDoubted && !isHeldBy(current, record.owner)) return isLast;',
         "if (current?.record?.state !== 'pending') return isLast;",
       ),
@@ -122,34 +130,34 @@ export const CLAIMS: readonly Mutant[] = [
     breaks: 'E1',
     edits: [
       inEngine(
-        'approach.ts',
-        "if (visit.ran) return bare(refuse(parts, operation.id, 'fence_lost', RETRY_SOON));",
+        'run/driver.ts',
+        "if (this.hasRun) return this.#refuse('fence_lost', RETRY_SOON);",
         '',
       ),
     ],
   },
   {
-    name: 'a claim that was lost on the straight way runs all the same',
+    name: 'a claim that was lost runs all the same',
     breaks: 'E1',
     edits: [
       inEngine(
-        'approach.ts',
-        'if (!isHeldBy(current, record.owner)) return current;',
-        'if (current === null) return current;',
+        'run/driver.ts',
+        'if (!isHeldBy(current, this.#claiming!.record.owner)) void',
+        'if (current === null) void',
       ),
     ],
   },
   {
-    name: 'an arrival that has run on the straight way forgets it',
+    name: 'an arrival that has run forgets it',
     breaks: 'E1',
-    edits: [inEngine('straight-run.ts', 'const ran = this.#claim !== null;', 'const ran = false;')],
+    edits: [inEngine('run/driver.ts', 'this.hasRun = true;', '')],
   },
   {
     name: 'an attempt that gives back forgets the lost attempt before it',
     breaks: 'E3',
     edits: [
       inEngine(
-        'transitions.ts',
+        'record/transitions.ts',
         'record.attempt > 1 || (mayHaveActed',
         '(record.attempt === 1 && mayHaveActed',
       ),
@@ -159,7 +167,11 @@ export const CLAIMS: readonly Mutant[] = [
     name: 'an effect that may have happened frees its key when it throws',
     breaks: 'E3',
     edits: [
-      inEngine('transitions.ts', "(mayHaveActed && record.onLapse === 'take_over')", 'false'),
+      inEngine(
+        'record/transitions.ts',
+        "(mayHaveActed && record.onLapse === 'take_over')",
+        'false',
+      ),
     ],
   },
 ];

@@ -71,7 +71,7 @@ export const END_TO_END: readonly Mutant[] = [
       'if (operation.attempts < 0) {',
     ),
     inLibrary(
-      'engine/first-sent.ts',
+      'engine/record/first-sent.ts',
       'if (firstSentAt === undefined) return false;',
       'if (firstSentAt === undefined || firstSentAt > 0) return false;',
     ),

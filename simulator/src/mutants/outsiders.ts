@@ -6,9 +6,9 @@ export const OUTSIDERS: readonly Mutant[] = [
     name: 'a probe that knows nothing clears the doubt',
     breaks: 'E6',
     edits: [
-      inEngine('probe.ts', "if (found.found === 'unknown') return unchanged;", ''),
+      inEngine('run/probe.ts', "if (found.found === 'unknown') return unchanged;", ''),
       inEngine(
-        'probe.ts',
+        'run/probe.ts',
         "found.found === 'nothing'",
         "found.found === 'nothing' || found.found === 'unknown'",
       ),
@@ -19,7 +19,7 @@ export const OUTSIDERS: readonly Mutant[] = [
     breaks: 'E6',
     edits: [
       inEngine(
-        'resolve.ts',
+        'operate/resolve.ts',
         'await parts.audit({ at: parts.world.now(), scope, key, by, reason, ...line });',
         'void [scope, key, by, reason, line];',
       ),
@@ -30,7 +30,7 @@ export const OUTSIDERS: readonly Mutant[] = [
     breaks: 'E5',
     edits: [
       inEngine(
-        'reservation.ts',
+        'run/reservation.ts',
         'if (fenceOf(record, current.revision) !== fence) return { done: false };',
         '',
       ),
@@ -41,7 +41,7 @@ export const OUTSIDERS: readonly Mutant[] = [
     breaks: 'E5',
     edits: [
       inEngine(
-        'reservation.ts',
+        'run/reservation.ts',
         'return { done: record.state === change.as && record.resolution === null };',
         'return { done: true };',
       ),
@@ -50,39 +50,41 @@ export const OUTSIDERS: readonly Mutant[] = [
   {
     name: 'the record is written outside the transaction',
     breaks: 'E7',
-    edits: [inEngine('transaction.ts', 'store.within(tx)', 'store')],
+    edits: [inEngine('run/transaction.ts', 'store.within(tx)', 'store')],
   },
   {
     name: 'a transaction on a silent connection does not hear that its caller has left',
     breaks: 'E12',
     edits: [
       inEngine(
-        'transaction.ts',
-        'if (signal === undefined) return claiming;',
-        'if (signal !== null) return claiming;',
+        'run/transaction.ts',
+        "signal?.addEventListener('abort', leave, { once: true });",
+        'void leave;',
       ),
     ],
   },
   {
     name: 'an effect begins in a transaction that was given up',
     breaks: 'E12',
-    edits: [inEngine('transaction.ts', 'signal.throwIfAborted();', '')],
+    edits: [inEngine('run/transaction.ts', 'stop.signal.throwIfAborted();', '')],
   },
   {
     name: 'a transaction waits for its settle for as long as it may last',
     breaks: 'E12',
     edits: [
       inEngine(
-        'transaction.ts',
-        "await callStore(parts, 'settle', policy, () =>\n    soundly(store.swap(id, revision, prepare(id, settled))),\n  );",
-        'await soundly(store.swap(id, revision, prepare(id, settled)));',
+        'run/transaction.ts',
+        "await callStore(parts, 'settle', policy, () =>\n    soundly(store.swap(id, fence, prepare(id, settled))),\n  );",
+        'await soundly(store.swap(id, fence, prepare(id, settled)));',
       ),
     ],
   },
   {
     name: 'an error of a database driver reaches the caller as it is',
     breaks: 'E12',
-    edits: [inEngine('transaction.ts', 'if (!isStoreFault(error)) throw error;', 'throw error;')],
+    edits: [
+      inEngine('run/transaction.ts', 'if (!isStoreFault(error)) throw error;', 'throw error;'),
+    ],
   },
   {
     name: 'transactions in a row never leave the file to others',
@@ -100,9 +102,9 @@ export const OUTSIDERS: readonly Mutant[] = [
     breaks: 'E7',
     edits: [
       inEngine(
-        'transaction.ts',
-        'if (record?.owner === done.record.owner) return conclude',
-        'void record; return conclude',
+        'run/transaction.ts',
+        'if (found?.record?.owner === done.record.owner) return conclude',
+        'void found; return conclude',
       ),
     ],
   },

@@ -7,7 +7,7 @@ export const RETENTION: readonly Mutant[] = [
     breaks: 'E6',
     edits: [
       inEngine(
-        'decide.ts',
+        'record/decide.ts',
         "    case 'in_doubt':\n      return false;\n",
         "    case 'in_doubt':\n      return record.since + 2_000 <= now;\n",
       ),
@@ -18,14 +18,14 @@ export const RETENTION: readonly Mutant[] = [
     breaks: 'E6',
     edits: [
       inEngine(
-        'sweep.ts',
+        'operate/sweep.ts',
         "{ states: ['pending'], dueBefore: now, limit: batch }",
         "{ states: ['pending', 'in_doubt'], limit: batch }",
       ),
       inEngine(
-        'sweep.ts',
+        'operate/sweep.ts',
         "if (record?.state !== 'pending') return null;",
-        "if (record?.state === 'in_doubt') return (await swap(parts, found, null)) ? 'forgotten' : null;\n  if (record?.state !== 'pending') return null;",
+        "if (record?.state === 'in_doubt') return (await forget(parts, found)) ? 'forgotten' : null;\n  if (record?.state !== 'pending') return null;",
       ),
     ],
   },
@@ -33,7 +33,11 @@ export const RETENTION: readonly Mutant[] = [
     name: 'the sweeper forgets claims',
     breaks: 'E6',
     edits: [
-      inEngine('sweep.ts', 'if (isForgettable(record, parts.clock.time())) {', 'if (true) {'),
+      inEngine(
+        'operate/sweep.ts',
+        'if (isForgettable(record, parts.clock.time())) {',
+        'if (true) {',
+      ),
     ],
   },
   {
@@ -41,7 +45,7 @@ export const RETENTION: readonly Mutant[] = [
     breaks: 'E11',
     edits: [
       inEngine(
-        'sweep.ts',
+        'operate/sweep.ts',
         "'rejected'], dueBefore: now, limit: batch }",
         "'rejected'], dueBefore: 0, limit: batch }",
       ),
@@ -52,7 +56,7 @@ export const RETENTION: readonly Mutant[] = [
     breaks: 'E2',
     edits: [
       inEngine(
-        'sweep.ts',
+        'operate/sweep.ts',
         'if (found.dueAt === null || found.dueAt > parts.clock.retentionNow()) return false;',
         'if (found.dueAt === null) return false;',
       ),
@@ -61,14 +65,16 @@ export const RETENTION: readonly Mutant[] = [
   {
     name: 'the sweeper looks at claims alone where a store gives shares',
     breaks: 'E11',
-    edits: [inEngine('sweep.ts', 'if (await forgetIfDue(parts, found)) tally.settled += 1;', '')],
+    edits: [
+      inEngine('operate/sweep.ts', 'if (await forgetIfDue(parts, found)) tally.settled += 1;', ''),
+    ],
   },
   {
     name: 'a scan that is never answered ends the sweeping',
     breaks: 'E11',
     edits: [
       inEngine(
-        'sweep.ts',
+        'operate/sweep.ts',
         'await callStore(parts, phase, BOUND, () => records.next())',
         'await records.next()',
       ),
@@ -78,7 +84,11 @@ export const RETENTION: readonly Mutant[] = [
     name: 'retention starts with the claim',
     breaks: 'E2',
     edits: [
-      inEngine('transitions.ts', 'keepUntil: now + keepMs,', 'keepUntil: createdAt + keepMs,'),
+      inEngine(
+        'record/transitions.ts',
+        'keepUntil: now + keepMs,',
+        'keepUntil: createdAt + keepMs,',
+      ),
     ],
   },
   {
@@ -86,7 +96,7 @@ export const RETENTION: readonly Mutant[] = [
     breaks: 'E2',
     edits: [
       inEngine(
-        'engine-clock.ts',
+        'store-access/engine-clock.ts',
         'return { leases, retention: Math.min(leases, started), latest };',
         'return { leases, retention: leases, latest };',
       ),
@@ -97,7 +107,7 @@ export const RETENTION: readonly Mutant[] = [
     breaks: 'E11',
     edits: [
       inEngine(
-        'sweep.ts',
+        'operate/sweep.ts',
         '  const now = parts.clock.retentionNow();\n',
         '  const now = parts.world.now();\n',
       ),
@@ -108,7 +118,7 @@ export const RETENTION: readonly Mutant[] = [
     breaks: 'E2',
     edits: [
       inEngine(
-        'engine-clock.ts',
+        'store-access/engine-clock.ts',
         'return Math.max(this.now(), carriedOn(this.#started, this.#world.elapsed()));',
         'return this.now();',
       ),
@@ -117,20 +127,20 @@ export const RETENTION: readonly Mutant[] = [
   {
     name: 'the clock of the store is never read',
     breaks: 'E2',
-    edits: [inEngine('engine-clock.ts', 'store.clock !== undefined', 'false')],
+    edits: [inEngine('store-access/engine-clock.ts', 'store.clock !== undefined', 'false')],
   },
   {
     name: 'arrivals do not wait for the clock of the store',
     breaks: 'E2',
-    edits: [inEngine('execute-once.ts', 'return parts.clock.isUnknown\n', 'return false\n')],
+    edits: [inEngine('run/execute-once.ts', 'if (parts.clock.isUnknown) {', 'if (false) {')],
   },
   {
     name: 'a late answer is kept from the first try',
     breaks: 'E2',
     edits: [
       inEngine(
-        'attempt.ts',
-        'const late = { ...record, settledAt, keepUntil: settledAt + keepMs };',
+        'run/settlement.ts',
+        'const late = settledLater(record, parts.clock.settlingNow());',
         'const late = record;',
       ),
     ],
@@ -138,12 +148,6 @@ export const RETENTION: readonly Mutant[] = [
   {
     name: 'extending an answer cuts it short',
     breaks: 'E2',
-    edits: [
-      inEngine(
-        'resolve.ts',
-        'Math.max(record.keepUntil, parts.clock.settlingNow() + keepMs)',
-        'parts.clock.settlingNow() + keepMs',
-      ),
-    ],
+    edits: [inEngine('record/transitions.ts', 'Math.max(record.keepUntil, until)', 'until')],
   },
 ];

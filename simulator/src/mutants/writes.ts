@@ -7,14 +7,14 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E5',
     edits: [
       inEngine(
-        'claim.ts',
-        'swapRecord(parts, phase, this.#policy, id, this.#revision, next)',
-        'swapRecord(parts, phase, this.#policy, id, (await parts.store.read(id))?.revision ?? null, next)',
+        'run/claim.ts',
+        'const own: OwnRecord = { revision: this.#revision,',
+        'const own: OwnRecord = { revision: (await this.#parts.store.read(this.id))?.revision ?? this.#revision,',
       ),
       inEngine(
-        'claim.ts',
-        "void startSwap(this.#parts, 'settle', this.#policy, id, fence, next, waiter);",
-        "void this.#parts.store.read(id).then((found) => startSwap(this.#parts, 'settle', this.#policy, id, found?.revision ?? fence, next, waiter), () => waiter.failed(fence));",
+        'run/claim.ts',
+        "void startSwap(this.#parts, 'settle', this.#policy, this.id, revision, prepared, this);",
+        "void this.#parts.store.read(this.id).then((found) => void startSwap(this.#parts, 'settle', this.#policy, this.id, found?.revision ?? revision, prepared, this), (error) => this.failed(error));",
       ),
     ],
   },
@@ -23,9 +23,9 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E2',
     edits: [
       inEngine(
-        'attempt.ts',
-        "if ((await claim.settle(record, tried)) === 'lost') return 'lost';",
-        'claim.settle(record, tried).catch(() => {});',
+        'run/claim.ts',
+        '      this.#settleOn(null);\n    } else {',
+        "      this.settleLate(next).catch(() => {});\n      waiter.settled('written');\n    } else {",
       ),
     ],
   },
@@ -33,46 +33,50 @@ export const WRITES: readonly Mutant[] = [
     name: 'an attempt that lost gives its own answer',
     breaks: 'E5',
     edits: [
-      inEngine(
-        'attempt.ts',
-        "if ((await claim.settle(record, tried)) === 'lost') return 'lost';",
-        'await claim.settle(record, tried);',
-      ),
+      inEngine('run/driver.ts', "if (result === 'lost') return void this.follow(this.read());", ''),
     ],
   },
   {
     name: "a late commit overwrites an operator's verdict",
     breaks: 'E6',
     edits: [
-      inEngine('claim.ts', "(record.state === 'pending' || record.state === 'in_doubt')", 'true'),
-    ],
-  },
-  {
-    name: 'an answer on the straight way goes out before its record is durable',
-    breaks: 'E2',
-    edits: [
       inEngine(
-        'straight-run.ts',
-        'if (claim.startSettle(prepare(claim.id, settling.record), this)) return;',
-        'if (claim.startSettle(prepare(claim.id, settling.record), { succeeded() {}, failed() {} })) {\n        this.#settled(claim, settling, { won: true, revision: 0 });\n        return;\n      }',
+        'run/claim.ts',
+        "(record.state === 'pending' || record.state === 'in_doubt')",
+        'true',
       ),
     ],
   },
   {
-    name: 'a settlement that lost on the straight way counts',
-    breaks: 'E3',
-    edits: [
-      inEngine('straight-run.ts', 'if (result.won) this.#conclude', 'if (result) this.#conclude'),
-    ],
-  },
-  {
-    name: 'a settlement whose reply was lost on the straight way is given up',
+    name: 'an answer goes out before the first try at its record is durable',
     breaks: 'E2',
     edits: [
       inEngine(
-        'straight-run.ts',
-        'this.#settleAfter(this.#claim, this.#settling!, () => Promise.reject(error));',
-        'this.#conclude(settled(this.#parts, this.#claim, this.#settling!));',
+        'run/driver.ts',
+        'claim.settle(settling.record, this);',
+        "claim.settle(settling.record, { settled() {}, settleFailed() {} });\n    this.settled('written');",
+      ),
+    ],
+  },
+  {
+    name: 'a settlement that lost its first try counts',
+    breaks: 'E3',
+    edits: [
+      inEngine(
+        'run/claim.ts',
+        'if (result.won) this.#settleWaiter',
+        'if (result) this.#settleWaiter',
+      ),
+    ],
+  },
+  {
+    name: 'a settlement whose reply was lost is given up',
+    breaks: 'E2',
+    edits: [
+      inEngine(
+        'run/claim.ts',
+        'this.#settleOn(() => Promise.reject(error));',
+        "void error;\n    this.#settleWaiter!.settled('written');",
       ),
     ],
   },
@@ -81,9 +85,9 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E2',
     edits: [
       inEngine(
-        'attempt.ts',
-        'return executed(claim, settlement, false);',
-        'return executed(claim, settlement, true);',
+        'run/driver.ts',
+        'this.#conclude(executed(claim, settling.settlement, false));',
+        'this.#conclude(executed(claim, settling.settlement, true));',
       ),
     ],
   },
@@ -92,9 +96,9 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E8',
     edits: [
       inEngine(
-        'attempt.ts',
-        'return executed(claim, settlement, false);',
-        'return executed(claim, settlement, false, null, new NearAnswer(record, outcome));',
+        'run/driver.ts',
+        'this.#conclude(executed(claim, settling.settlement, false));',
+        'this.#conclude(executed(claim, settling.settlement, false), new NearAnswer(settling.record, settling.outcome));',
       ),
     ],
   },
@@ -103,7 +107,7 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E6',
     edits: [
       inEngine(
-        'attempt.ts',
+        'run/driver.ts',
         "onThrow === 'in_doubt' || error instanceof OutcomeUnknown",
         "onThrow === 'in_doubt'",
       ),
@@ -114,7 +118,7 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E14',
     edits: [
       inEngine(
-        'attempt.ts',
+        'run/attempt.ts',
         'const done = claim.record.steps.find((step) => step.name === name);',
         'const done = undefined;',
       ),
@@ -125,7 +129,7 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E14',
     edits: [
       inEngine(
-        'decide.ts',
+        'record/decide.ts',
         'attempt: record.attempt + 1, steps: record.steps',
         'attempt: record.attempt + 1, steps: []',
       ),
@@ -134,14 +138,14 @@ export const WRITES: readonly Mutant[] = [
   {
     name: 'a step whose reply was lost is forgotten',
     breaks: 'E14',
-    edits: [inEngine('claim.ts', 'this.#adopt(found);', 'this.#revision = found.revision;')],
+    edits: [inEngine('run/claim.ts', 'this.#adopt(found);', 'this.#revision = found.revision;')],
   },
   {
     name: 'a step that could not be saved gives the claim back',
     breaks: 'E14',
     edits: [
       inEngine(
-        'attempt.ts',
+        'run/attempt.ts',
         "if (onLapseOf(operation.effect) === 'take_over') throw cause;",
         'throw cause;',
       ),

@@ -1,15 +1,21 @@
-import { EngineClock } from './engine-clock.ts';
 import { OncewardError } from './errors.ts';
 import type { Audit, EngineEvent, Observe } from './events.ts';
-import { executeOnce } from './execute-once.ts';
 import { checkFingerprint, checkId, checkOperation, checkOutcome } from './input.ts';
 import { refuseUnknown } from './known-options.ts';
-import { LateWork } from './late-work.ts';
-import { NearTier, type NearTierOptions } from './near-tier.ts';
+import { NearTier, type NearTierOptions } from './near/near-tier.ts';
 import { type OnceEffect, type OnceOptions, resultOf, toOutcome, toValue } from './once.ts';
+import {
+  type Actor,
+  type ChangeResult,
+  extend,
+  purge,
+  resolveDoubt,
+  type Verdict,
+} from './operate/resolve.ts';
+import { bounded, Sweeper, type SweepOptions, type SweepResult, sweep } from './operate/sweep.ts';
+import { WriteCheck } from './operate/write-check.ts';
 import type { Effect, Execution, Operation } from './operation.ts';
-import { callStore, type EngineParts, understand } from './parts.ts';
-import { type DoneWork, type Placed, placeWork, type Work } from './placement.ts';
+import type { EngineParts } from './parts.ts';
 import type { Platform } from './platform.ts';
 import {
   checkEffect,
@@ -20,6 +26,7 @@ import {
   requireDuration,
 } from './policy.ts';
 import { profiles } from './profiles.ts';
+import type { Current } from './record/decide.ts';
 import {
   NOT_RETAINED,
   type OperationId,
@@ -27,35 +34,30 @@ import {
   type RecordState,
   type Revision,
 } from './record.ts';
-import type { RecordStore, StoreCount, StoredRecord, TransactionalStore } from './record-store.ts';
+import type { RecordStore, StoreCount, TransactionalStore } from './record-store.ts';
+import { executeOnce } from './run/execute-once.ts';
+import { type DoneWork, type Placed, placeWork, type Work } from './run/placement.ts';
 import {
   type FencedChange,
   type FencedResult,
   type ReserveResult,
   reserve,
   writeFenced,
-} from './reservation.ts';
-import {
-  type Actor,
-  type ChangeResult,
-  extend,
-  purge,
-  resolveDoubt,
-  type Verdict,
-} from './resolve.ts';
-import { bounded, Sweeper, type SweepOptions, type SweepResult, sweep } from './sweep.ts';
-import { TimerLines } from './timer-lines.ts';
-import { executeInTransaction, type Transact, type TransactionEffect } from './transaction.ts';
+} from './run/reservation.ts';
+import { executeInTransaction, type Transact, type TransactionEffect } from './run/transaction.ts';
+import { EngineClock } from './store-access/engine-clock.ts';
+import { LateWork } from './store-access/late-work.ts';
+import { callStore, readRecord, understand } from './store-access/store-calls.ts';
+import { TimerLines } from './store-access/timer-lines.ts';
 import { type EpochMs, MINUTE, SECOND } from './units.ts';
 import { type World, wholeMilliseconds } from './world.ts';
-import { WriteCheck } from './write-check.ts';
 
 export interface EngineOptions {
   readonly store: RecordStore;
   readonly world: World;
   readonly platform: Platform;
   readonly near?: NearTierOptions;
-  /** `false`: nobody sweeps but whoever calls `sweep`. */
+  /** `false`: only calls of `sweep` do it. */
   readonly sweep?: SweepOptions | false;
   readonly observe?: Observe;
   /** Gets a line of each verdict and each change by hand before it is made; what it rejects is not made. */
@@ -119,7 +121,7 @@ export class Engine {
 
   /**
    * The function form, for any code: returns the value, of this run or of the one before. Values are kept as JSON. One
-   * that JSON cannot hold is returned to whoever ran the effect, and retries are told `ONCE_NOT_RETAINED`.
+   * that JSON cannot hold is returned to the caller that ran the effect; retries get `ONCE_NOT_RETAINED`.
    */
   async once<T>(options: OnceOptions, effect: OnceEffect<T>): Promise<T> {
     refuseUnknown('once', options, KNOWN_BY_ONCE);
@@ -142,7 +144,7 @@ export class Engine {
       if (outcome.contentType === NOT_RETAINED) unkept = { value };
       return { as: 'committed', outcome };
     });
-    // Who ran it gets what it returned, this once.
+    // The caller that ran it gets what it returned, this once.
     const own = unkept as { readonly value: T } | null;
     const isOwn = own !== null && execution.kind === 'executed';
     const value = isOwn ? own.value : toValue<T>(execution);
@@ -167,7 +169,7 @@ export class Engine {
     return writeFenced(this.#parts, id, fence, policy, change);
   }
 
-  /** Keeps work for whoever executes it later under the same id. Placed twice, it is there once. */
+  /** Keeps work that is executed later under the same id. Placed twice, it is there once. */
   async place(work: Work | DoneWork, policy: Policy): Promise<Placed> {
     checkWork(work, policy);
     return placeWork(this.#parts, this.#parts.store, work, policy);
@@ -181,20 +183,18 @@ export class Engine {
 
   async read(id: OperationId): Promise<RecordView | null> {
     checkId(id);
-    const { store } = this.#parts;
-    const stored = await callStore(this.#parts, 'read', BOUND, () => store.read(id));
-    if (stored === null) return null;
-    return this.#view(id, stored);
+    const found = await readRecord(this.#parts, BOUND, id);
+    return found === null ? null : view(id, found);
   }
 
   async *list(query: ListQuery): AsyncIterable<RecordView> {
     const { store } = this.#parts;
     for await (const found of bounded(this.#parts, 'read', store.scan(query))) {
-      yield this.#view(found.id, found);
+      yield view(found.id, understand(this.#parts, found.id, found)!);
     }
   }
 
-  /** Fails when the store does not answer, has not told the time yet, or takes no writes since one has failed. */
+  /** Fails when the store does not answer, has not given the time yet, or takes no writes since one has failed. */
   async ping(): Promise<void> {
     await this.#parts.clock.ready();
     await callStore(this.#parts, 'read', BOUND, () => this.#parts.store.read(NOBODY));
@@ -254,11 +254,10 @@ export class Engine {
       `the ${store.traits.name} store cannot share a transaction; use sqlite or postgres`,
     );
   }
+}
 
-  #view(id: OperationId, stored: StoredRecord): RecordView {
-    const record = understand(this.#parts, id, stored)?.record ?? null;
-    return { id, revision: stored.revision, state: record?.state ?? 'in_doubt', record };
-  }
+function view(id: OperationId, { revision, record }: Current): RecordView {
+  return { id, revision, state: record?.state ?? 'in_doubt', record };
 }
 
 const KNOWN = {

@@ -63,3 +63,7 @@ export class StoreError extends OncewardError {
     this.applied = details.applied ?? 'unknown';
   }
 }
+
+export function isStoreError(error: unknown): boolean {
+  return error instanceof OncewardError && error.code.startsWith('ONCE_STORE_');
+}

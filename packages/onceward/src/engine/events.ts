@@ -1,7 +1,7 @@
 import type { OperationId, SettledState } from './record.ts';
 import type { DurationMs, EpochMs } from './units.ts';
 
-/** What the engine tells whoever observes it. Names are stable: metrics, logs and traces hang on them. */
+/** What the engine emits. Names are stable: metrics, logs and traces hang on them. */
 export type EngineEvent =
   | { readonly type: 'claimed'; readonly id: OperationId; readonly attempt: number }
   | {
@@ -38,7 +38,7 @@ export type EngineEvent =
       readonly phase: StorePhase;
       readonly error: unknown;
     }
-  /** This process's wall clock against the store's. 0 ends a disagreement that was told before. */
+  /** This process's wall clock against the store's. 0 ends a disagreement that was emitted before. */
   | { readonly type: 'clock_skew'; readonly aheadMs: number }
   | { readonly type: 'swept'; readonly forgotten: number; readonly stale: number };
 

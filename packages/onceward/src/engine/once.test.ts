@@ -3,10 +3,10 @@ import { nodePlatform } from '../runtime/node-platform.ts';
 import { nodeWorld } from '../runtime/node-world.ts';
 import { memoryStore } from '../stores/memory/index.ts';
 import { troubledStore } from '../testing/stores/troubled-store.ts';
-import { OutcomeUnknown } from './attempt.ts';
 import { setUp } from './engine.fixture.ts';
 import { Engine } from './engine.ts';
 import type { OnceResult } from './once.ts';
+import { OutcomeUnknown } from './run/attempt.ts';
 
 const cyclic: Record<string, unknown> = {};
 cyclic.self = cyclic;

@@ -1,9 +1,9 @@
-import { ERROR_TYPE } from './attempt.ts';
 import { OncewardError } from './errors.ts';
 import type { Attempt, Execution, Probe, Refusal } from './operation.ts';
 import { REFUSAL_CODES } from './operation.ts';
 import type { EffectKind, Policy } from './policy.ts';
 import { NOT_RETAINED, type OperationId, type Outcome } from './record.ts';
+import { ERROR_TYPE } from './run/settlement.ts';
 import type { EpochMs } from './units.ts';
 
 /** What `once` needs to know. Scope, key and the kind of effect have no default: they are the caller's to say. */
@@ -14,7 +14,7 @@ export interface OnceOptions extends OperationId {
   readonly policy?: Partial<Policy>;
   readonly probe?: Probe;
   readonly signal?: AbortSignal;
-  /** Told how the value came about, before it is returned. */
+  /** Called with how the value came about, before it is returned. */
   readonly onResult?: (result: OnceResult) => void;
 }
 

@@ -12,7 +12,7 @@ export interface Operation {
   readonly policy: Policy;
   /** Known before the first attempt and written with its claim; every later attempt finds them as steps done. */
   readonly firstSteps?: readonly Step[];
-  /** The record that the caller has placed for this operation and believes to be there still. Saves a look. */
+  /** The record that the caller has placed for this operation and believes to be there still. Saves a read. */
   readonly placed?: PlacedRecord;
   /** `false`: nobody will ask for the answer again soon, so it takes no room in the near tier. */
   readonly remember?: boolean;
@@ -75,7 +75,7 @@ export type Settlement =
    * bound to this request where the effect is safe to repeat.
    */
   | { readonly as: 'released'; readonly mayHaveActed?: boolean }
-  /** It cannot be told whether the effect happened. */
+  /** It is not known whether the effect happened. */
   | { readonly as: 'in_doubt' };
 
 /** What came of an arrival. Losing, waiting in vain and being refused are results, not exceptions. */

@@ -12,7 +12,7 @@ export interface Policy {
   /** How long an answer is kept, from the moment it settles. */
   readonly keepCommittedMs: DurationMs;
   readonly keepRejectedMs: DurationMs;
-  /** How long a lost attempt that may be taken over waits for someone to do so; as `keepCommittedMs` unless told. */
+  /** How long a lost attempt that may be taken over waits for someone to do so; `keepCommittedMs` by default. */
   readonly keepLapsedMs?: DurationMs;
   /** What a thrown error means: the claim is given back, the failure is kept, or nobody can tell. */
   readonly onThrow: 'release' | 'reject' | 'in_doubt';

@@ -90,7 +90,7 @@ export interface StoredRecord {
 export interface NextRecord {
   readonly bytes: Uint8Array;
   readonly state: RecordState;
-  /** When the sweeper should look at it; `null` is never. */
+  /** When the sweeper should visit it; `null` is never. */
   readonly dueAt: EpochMs | null;
 }
 

@@ -47,7 +47,7 @@ export interface Step {
 
 interface RecordBase {
   readonly fingerprint: string;
-  /** Names the attempt that wrote this record. Tells our own write from another's after a lost reply. */
+  /** Names the attempt that wrote this record. After a lost reply it distinguishes our own write from another's. */
   readonly owner: string;
   /** 1 for the first run, one more for each takeover. */
   readonly attempt: number;
@@ -92,7 +92,7 @@ export interface Resolution {
   readonly reason: string;
 }
 
-/** When the sweeper should look at a record: its lease end, its retention end, or never. */
+/** When the sweeper should visit a record: its lease end, its retention end, or never. */
 export function dueAt(record: OperationRecord): EpochMs | null {
   switch (record.state) {
     case 'in_doubt':

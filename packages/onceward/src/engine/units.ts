@@ -1,4 +1,4 @@
-/** Whole milliseconds since the Unix epoch, as the wall clock of one machine tells them. Never a fence: clocks jump. */
+/** Whole milliseconds since the Unix epoch, by the wall clock of one machine. Never a fence: clocks jump. */
 export type EpochMs = number;
 
 /** A length of time in whole milliseconds. */

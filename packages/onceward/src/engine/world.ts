@@ -37,7 +37,7 @@ export type CrashPoint =
 
 /**
  * The same world with whole milliseconds on both clocks. Stores keep times as integers, and a database refuses a
- * fraction: so a fraction ends here, whoever brought the world.
+ * fraction: so a fraction ends here.
  */
 export function wholeMilliseconds(world: World): World {
   return {

@@ -11,7 +11,7 @@ import {
 import { type ProfileName, profiles } from '../engine/profiles.ts';
 import type { OnLapse } from '../engine/record.ts';
 import type { RecordStore } from '../engine/record-store.ts';
-import type { Transact } from '../engine/transaction.ts';
+import type { Transact } from '../engine/run/transaction.ts';
 import { type DurationMs, KIB, MIB, MINUTE } from '../engine/units.ts';
 import { engineOf } from '../runtime/engine-of.ts';
 import type { HttpAnswer } from './answer.ts';

@@ -1,7 +1,7 @@
-import { ERROR_TYPE } from '../engine/attempt.ts';
 import type { Execution } from '../engine/operation.ts';
 import type { ProfileName } from '../engine/profiles.ts';
 import { NOT_RETAINED } from '../engine/record.ts';
+import { ERROR_TYPE } from '../engine/run/settlement.ts';
 import type { Captured, HttpAnswer } from './answer.ts';
 import type { HttpEventName } from './events.ts';
 import { httpDate } from './http-date.ts';

@@ -1,5 +1,5 @@
 import type { EngineEvent, Observe } from '../engine/events.ts';
-import { TimerLines } from '../engine/timer-lines.ts';
+import { TimerLines } from '../engine/store-access/timer-lines.ts';
 import { type DurationMs, MIB } from '../engine/units.ts';
 import type { Timer, World } from '../engine/world.ts';
 import { AnswerMemory } from './answer-memory.ts';

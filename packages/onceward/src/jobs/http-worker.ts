@@ -1,4 +1,4 @@
-import { OutcomeUnknown } from '../engine/attempt.ts';
+import { OutcomeUnknown } from '../engine/run/attempt.ts';
 import { type DurationMs, MIB, SECOND } from '../engine/units.ts';
 import { type HandledJob, type JobContext, JobFailed, type Rerun } from './job-type.ts';
 import { checkSecret, SIGNATURE_HEADER, signBody } from './signature.ts';

@@ -1,5 +1,5 @@
-import { isReleased } from '../engine/decide.ts';
 import type { RecordView } from '../engine/engine.ts';
+import { isReleased } from '../engine/record/decide.ts';
 import {
   NOT_RETAINED,
   type OperationId,

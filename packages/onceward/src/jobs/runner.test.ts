@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { OutcomeUnknown } from '../engine/attempt.ts';
 import { Engine } from '../engine/engine.ts';
 import { StoreError } from '../engine/errors.ts';
 import type { RecordStore } from '../engine/record-store.ts';
+import { OutcomeUnknown } from '../engine/run/attempt.ts';
 import { nodePlatform } from '../runtime/node-platform.ts';
 import { memoryStore } from '../stores/memory/memory-store.ts';
 import { type ManualWorld, manualWorld } from '../testing/manual-world.ts';

@@ -1,4 +1,3 @@
-import { NothingDone, OutcomeUnknown } from '../engine/attempt.ts';
 import type { Engine } from '../engine/engine.ts';
 import { OncewardError } from '../engine/errors.ts';
 import type {
@@ -12,6 +11,7 @@ import type {
 import { type EffectKind, OUTCOME_CEILING, type Policy } from '../engine/policy.ts';
 import { profiles } from '../engine/profiles.ts';
 import type { OperationId, Outcome, Revision } from '../engine/record.ts';
+import { NothingDone, OutcomeUnknown } from '../engine/run/attempt.ts';
 import { DAY, type DurationMs, KIB, MINUTE, SECOND } from '../engine/units.ts';
 import type { Timer, World } from '../engine/world.ts';
 import { FairQueue } from './fair-queue.ts';

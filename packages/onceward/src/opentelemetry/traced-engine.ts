@@ -1,7 +1,7 @@
 import { context, type Span, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api';
 import { Engine, type EngineOptions } from '../engine/engine.ts';
 import type { Effect, Execution, Operation } from '../engine/operation.ts';
-import type { Transact, TransactionEffect } from '../engine/transaction.ts';
+import type { Transact, TransactionEffect } from '../engine/run/transaction.ts';
 import { maskKey } from '../keys/mask.ts';
 import { spanOfAttempt, traceTag } from './trace-tag.ts';
 

@@ -9,9 +9,9 @@ import type {
   PlacedRecord,
   Settlement,
 } from '../../engine/operation.ts';
-import type { Work } from '../../engine/placement.ts';
 import type { Policy } from '../../engine/policy.ts';
 import type { OperationId, Outcome, Revision, SettledState } from '../../engine/record.ts';
+import type { Work } from '../../engine/run/placement.ts';
 import type { DurationMs } from '../../engine/units.ts';
 import type { World } from '../../engine/world.ts';
 import {

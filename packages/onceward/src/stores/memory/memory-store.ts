@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { StoreError } from '../../engine/errors.ts';
-import { KeyHash } from '../../engine/key-hash.ts';
 import { refuseUnknown } from '../../engine/known-options.ts';
+import { KeyHash } from '../../engine/near/key-hash.ts';
 import type { OperationId, RecordState, Revision } from '../../engine/record.ts';
 import type {
   InsertedRecord,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../../engine/errors.ts';
-import type { Transact } from '../../engine/transaction.ts';
+import type { Transact } from '../../engine/run/transaction.ts';
 import { type DurationMs, SECOND } from '../../engine/units.ts';
 import { guardedDatabase } from './guarded-database.ts';
 import type { SqliteDatabase } from './sqlite-driver.ts';
