@@ -2,6 +2,7 @@ import { Engine } from '../engine/engine.ts';
 import type { RecordStore } from '../engine/record-store.ts';
 import { nodePlatform } from './node-platform.ts';
 import { nodeWorld } from './node-world.ts';
+import { stderrAudit } from './stderr-audit.ts';
 
 const engines = new WeakMap<RecordStore, Engine>();
 
@@ -15,7 +16,8 @@ const engines = new WeakMap<RecordStore, Engine>();
 export function engineOf(store: RecordStore): Engine {
   let engine = engines.get(store);
   if (engine === undefined) {
-    engine = new Engine({ store, world: nodeWorld(), platform: nodePlatform() });
+    const around = { world: nodeWorld(), platform: nodePlatform(), audit: stderrAudit };
+    engine = new Engine({ store, ...around });
     engines.set(store, engine);
   }
   return engine;

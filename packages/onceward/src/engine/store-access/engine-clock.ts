@@ -145,7 +145,7 @@ export class EngineClock {
     if (!this.isUnknown) return this.#read();
     let timer: Timer | null = null;
     const over = new Promise<void>((resolve) => {
-      timer = this.#world.startTimer(AWAITED_MS, resolve);
+      timer = this.#world.startTimer(AWAITED_MS, resolve, true);
     });
     await Promise.race([this.#read(), over]);
     (timer as Timer | null)?.cancel();
@@ -154,6 +154,7 @@ export class EngineClock {
   async #read(): Promise<void> {
     const { store, ask } = this.#parts;
     const began = this.#world.elapsed();
+    const wallBegan = this.#world.now();
     let read: EpochMs | null;
     try {
       read = await ask(() => store.clock!(), this.#slowestMs);
@@ -166,24 +167,27 @@ export class EngineClock {
     if (isOvertaken) return;
     if (read === null) this.isUnknown = false;
     else if (!Number.isFinite(read)) this.#failure = new Error(`the store says that it is ${read}`);
-    else if (elapsed - began <= this.#slowestMs) this.#adopt(read, began, elapsed);
+    else {
+      // The steady clock may have stopped on the way, with the machine.
+      const tookMs = Math.max(elapsed - began, this.#world.now() - wallBegan);
+      if (tookMs <= this.#slowestMs) this.#adopt(read, tookMs, elapsed);
+    }
   }
 
   /** The answer was true at some moment since it was asked for. */
-  #adopt(read: EpochMs, began: DurationMs, elapsed: DurationMs): void {
+  #adopt(read: EpochMs, tookMs: DurationMs, elapsed: DurationMs): void {
     const wall = this.#world.now();
     const reading = { at: Math.floor(read), elapsed };
     if (this.#store === null) {
       this.#started = reading;
-      const twiceMs = 2 * (elapsed - began);
-      this.#slowestMs = Math.min(Math.max(SLOWEST_ANSWER_MS, twiceMs), SLOWEST_FIRST_ANSWER_MS);
+      this.#slowestMs = Math.min(Math.max(SLOWEST_ANSWER_MS, 2 * tookMs), SLOWEST_FIRST_ANSWER_MS);
     }
     this.#store = reading;
     this.isUnknown = false;
-    this.#uncertainMs = elapsed - began;
+    this.#uncertainMs = tookMs;
     this.#offset = wall - elapsed;
     const aheadMs = wall - Math.floor(read);
-    const disagrees = aheadMs < -TOLERATED_MS || aheadMs > TOLERATED_MS + (elapsed - began);
+    const disagrees = aheadMs < -TOLERATED_MS || aheadMs > TOLERATED_MS + tookMs;
     if (disagrees) this.#parts.observe({ type: 'clock_skew', aheadMs });
     else if (this.#hasDisagreed) this.#parts.observe({ type: 'clock_skew', aheadMs: 0 });
     this.#hasDisagreed = disagrees;
