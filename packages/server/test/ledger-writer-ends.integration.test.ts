@@ -20,8 +20,8 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** Runs a writer in a process of its own, to its end or its death, and gives the lines that it printed. */
-async function life(directory: string, mode: string, ...keys: string[]): Promise<string[]> {
+/** Runs a writer in a process of its own until it ends or is killed, and returns the lines that it printed. */
+async function runProcess(directory: string, mode: string, ...keys: string[]): Promise<string[]> {
   const program = ['--import', at('../../../scripts/typescript.mjs'), at('ledger-writer-main.ts')];
   const args = [...program, server.url, organization, directory, mode, ...keys];
   const child = spawn(process.execPath, ['--conditions=onceward-source', ...args], {
@@ -44,37 +44,37 @@ async function remove(key: string): Promise<void> {
 }
 
 describe('[C13] the end of a write', () => {
-  it('is told again by the next life if the process was killed in onResult', async () => {
+  it('is told again by the next process if the process was killed in onResult', async () => {
     const { path, remove: removeFolder } = temporaryFolder();
-    const [first] = await life(path, 'kill', randomUUID());
+    const [first] = await runProcess(path, 'kill', randomUUID());
     expect(first).toMatch(/^told tx_/);
-    expect(await life(path, 'tell')).toEqual([first, 'last 1']);
-    expect(await life(path, 'tell')).toEqual(['']);
+    expect(await runProcess(path, 'tell')).toEqual([first, 'last 1']);
+    expect(await runProcess(path, 'tell')).toEqual(['']);
     removeFolder();
   });
 
   it('that was a refusal is told again, and the write is not sent again', async () => {
     const { path, remove: removeFolder } = temporaryFolder();
     const key = randomUUID();
-    await life(path, 'tell', key);
-    expect(await life(path, 'kill', key)).toEqual(['told KEY_EXISTS']);
-    // Sent now, it would be committed: and its caller may have written it anew.
+    await runProcess(path, 'tell', key);
+    expect(await runProcess(path, 'kill', key)).toEqual(['told KEY_EXISTS']);
+    // Sent now, it would be committed, and its caller may have written it again.
     await remove(key);
-    expect(await life(path, 'tell')).toContain('told KEY_EXISTS');
+    expect(await runProcess(path, 'tell')).toContain('told KEY_EXISTS');
     expect(await client().verifiedRead({ organization }, key)).toBeNull();
     removeFolder();
   });
 
-  it('is told again by the next life if onResult threw, and the writer goes on', async () => {
+  it('is told again by the next process if onResult threw, and the writer goes on', async () => {
     const { path, remove: removeFolder } = temporaryFolder();
-    const lines = await life(path, 'throw', randomUUID(), randomUUID());
+    const lines = await runProcess(path, 'throw', randomUUID(), randomUUID());
     const heard = (said: string, among: string[]) => among.filter((line) => line.startsWith(said));
     const told = heard('told tx_', lines);
     expect(told).toHaveLength(2);
     expect(heard('answered tx_', lines)).toHaveLength(2);
     expect(heard('unhandled of the application', lines)).toHaveLength(2);
-    expect(heard('told', await life(path, 'tell'))).toEqual(told);
-    expect(await life(path, 'tell')).toEqual(['']);
+    expect(heard('told', await runProcess(path, 'tell'))).toEqual(told);
+    expect(await runProcess(path, 'tell')).toEqual(['']);
     removeFolder();
   });
 

@@ -1,4 +1,4 @@
-/** A process with a writer, for tests that kill it: what it hears goes to its output, a line each. */
+/** A process with a writer, for tests that kill it. Each result is a line of its output. */
 import { LedgerClient, LedgerWriter } from 'onceward/client/ledger';
 import { openLogStorage } from 'onceward/client/node';
 import { ADMIN } from './running-program.ts';
@@ -16,7 +16,7 @@ const writer = await LedgerWriter.open({
     console.log('told', result.ok ? result.txId : result.code);
     if (mode === 'throw') throw new Error('of the application');
     if (mode === 'kill') process.kill(process.pid, 'SIGKILL');
-    // The writer is there to be used, though this is called for an earlier life.
+    // `writer` is defined, also when this is called for an earlier process.
     if (mode === 'tell') await client.lastCommittedSequence({ organization, clientId: 'killed' });
     console.log('last', Number(writer.lastUsedSequence));
   },

@@ -20,8 +20,8 @@ export interface End {
 }
 
 /**
- * The ends of writes that the application has not taken note of. An end is stored in the same change that removes its
- * write, and removed after `onResult`: a crash in between has it told again, not sent again.
+ * The ends of writes for which `onResult` has not completed. An end is stored in the change that removes its write, and
+ * removed after `onResult`: after a crash in between the callback is called again, and nothing is sent again.
  */
 export class LedgerEnds {
   readonly #storage: OutboxStorage;
@@ -48,7 +48,7 @@ export class LedgerEnds {
     };
   }
 
-  /** Nothing if nobody is to be told. */
+  /** Empty without an `onResult`. */
   storing({ key, operations, result }: End): readonly Change[] {
     if (this.#onResult === undefined) return [];
     const stored = result.ok ? { ...result, sequence: result.sequence.toString() } : result;
@@ -56,7 +56,7 @@ export class LedgerEnds {
     return [{ key, next }];
   }
 
-  /** Those that an earlier life has not told, or not to its end. */
+  /** Those for which an earlier process has not completed `onResult`. */
   async stored(): Promise<readonly End[]> {
     if (this.#onResult === undefined) return [];
     const found = await this.#storage.range({ prefix: this.#prefix, limit: 1_000_000 });
@@ -67,7 +67,7 @@ export class LedgerEnds {
     });
   }
 
-  /** Never rejects. An error of the application is its own, and it is reported like any that nobody catches. */
+  /** Never rejects. An error of the application becomes an unhandled rejection. */
   async tell({ key, operations, result }: End): Promise<void> {
     if (this.#onResult === undefined) return;
     this.#telling += 1;

@@ -2,15 +2,15 @@ import { LEDGER_REFUSALS, type LedgerRefusalCode } from '../../refusals/ledger-r
 import type { LedgerCallError } from './ledger-call-error.ts';
 import type { WriterResult } from './writer-result.ts';
 
-/** Sent again, the write would be told the same: it has to end for those behind it. */
+/** Statuses that any send of the same write would get: it has to end for those behind it. */
 const SAYS_ENOUGH = new Set(['invalid_argument', 'failed_precondition', 'unproven']);
 
-/** Said before anything of a write is done. */
+/** Statuses of calls that are refused before the ledger does anything. */
 const NOTHING_DONE = new Set(['invalid_argument', 'permission_denied']);
 
 /**
  * Whether a refused call is the end of its write. One that may have been committed goes on until the ledger says
- * what became of it: a refusal from before the ledger, or of the credential of now, tells nothing about then.
+ * what became of it: a refusal of a proxy, or of the current credential, says nothing about the earlier attempt.
  */
 export function isFinal(error: LedgerCallError, isInDoubt: boolean): boolean {
   if (error.isTransient) return false;
@@ -19,17 +19,17 @@ export function isFinal(error: LedgerCallError, isInDoubt: boolean): boolean {
 
 /**
  * The end of a write whose call was refused. A refused call may not have been held against the keys that the ledger
- * knows, so it says nothing about an earlier send of the same write.
+ * knows, so it says nothing about an earlier attempt.
  */
 export function endOf(error: LedgerCallError, isInDoubt: boolean): WriterResult {
   const { status, message } = error;
   const refusal = refusalIn(error);
-  const unheard = refusal === null ? happenedAfter(status) : LEDGER_REFUSALS[refusal].happened;
-  const happened = isInDoubt ? 'unknown' : unheard;
+  const first = refusal === null ? happenedAfter(status) : LEDGER_REFUSALS[refusal].happened;
+  const happened = isInDoubt ? 'unknown' : first;
   return { ok: false, code: refusal ?? status, message, happened };
 }
 
-/** A word that is not in the table is that of a newer ledger: nobody here can tell. */
+/** A code that is not in the table is that of a newer ledger: the outcome is unknown. */
 export function happenedOf(code: string): 'no' | 'unknown' {
   return isRefusal(code) ? LEDGER_REFUSALS[code].happened : 'unknown';
 }

@@ -5,12 +5,7 @@ import { backoffMs, RETRY_DEFAULTS } from '../retry-policy.ts';
 import type { Change, Entry, OutboxStorage } from '../storages/outbox-storage.ts';
 import { LedgerCallError } from './ledger-call-error.ts';
 import type { LedgerClient, LedgerStream, WriteAnswer } from './ledger-client.ts';
-import {
-  BEYOND_KNOWING,
-  isBeyondKnowing,
-  LEDGER_TTL_MS,
-  type StoredWrite,
-} from './ledger-doubt.ts';
+import { isPastTtl, LEDGER_TTL_MS, PAST_TTL, type StoredWrite } from './ledger-doubt.ts';
 import { type End, LedgerEnds } from './ledger-ends.ts';
 import { endOf, happenedOf, isFinal } from './ledger-verdict.ts';
 import { type OnResult, stillStored, type WriterResult } from './writer-result.ts';
@@ -21,11 +16,11 @@ export interface LedgerWriterOptions {
   readonly storage: OutboxStorage;
   readonly stream: LedgerStream;
   readonly world?: ClientWorld;
-  /** Writes that are on their way at once. */
+  /** Writes in flight at once. */
   readonly window?: number;
   /** How long the ledger knows a key: what `LEDGER_CLIENT_TTL_SECONDS` says there, or less. A day. */
   readonly ttlMs?: number;
-  /** Called with the end of every write, those of an earlier life included, whose callers are gone. At least once. */
+  /** Called with the end of every write at least once, those of an earlier process included. */
   readonly onResult?: OnResult;
   /** Checks the proof of every write. */
   readonly verify?: boolean;
@@ -70,7 +65,7 @@ export class LedgerWriter {
   readonly #idle: (() => void)[] = [];
   readonly #closed = new AbortController();
   readonly #ends: LedgerEnds;
-  /** Ends that an earlier life has stored, and perhaps not told. */
+  /** Ends for which an earlier process has not completed `onResult`. */
   readonly #untold: End[] = [];
   #head: Head;
   #sending = 0;
@@ -90,7 +85,7 @@ export class LedgerWriter {
     this.#ends = new LedgerEnds(options.storage, prefix, options.onResult);
   }
 
-  /** Goes on where the last writer of this stream stopped, and sends what it had not heard of. */
+  /** Goes on where the last writer of this stream stopped, and sends what has no answer yet. */
   static async open(options: LedgerWriterOptions): Promise<LedgerWriter> {
     const { storage, client, stream, window = WINDOW } = options;
     if (!(Number.isInteger(window) && window >= 1 && window <= LARGEST_WINDOW)) {
@@ -152,7 +147,7 @@ export class LedgerWriter {
     });
   }
 
-  /** Resolves when the ledger has answered every write, and `onResult` has been told. */
+  /** Resolves when the ledger has answered every write, and `onResult` has completed for each. */
   idle(): Promise<void> {
     if (this.#isIdle) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));
@@ -253,25 +248,25 @@ export class LedgerWriter {
         waiting.isInDoubt = true;
       });
       this.#hasRefreshed = false;
-      await this.#hear(waiting, answer);
+      await this.#handleAnswer(waiting, answer);
     } catch (error) {
-      await this.#stumble(waiting, error, credential);
+      await this.#handleFailure(waiting, error, credential);
     } finally {
       this.#sending -= 1;
       this.#pump();
     }
   }
 
-  /** In doubt, and nobody can tell any more. */
+  /** In doubt, and its outcome can no longer be learned. */
   #isLost({ isInDoubt, write }: Waiting): boolean {
     const { ttlMs = LEDGER_TTL_MS } = this.#options;
-    return isInDoubt && isBeyondKnowing(write, this.#world.now(), ttlMs);
+    return isInDoubt && isPastTtl(write, this.#world.now(), ttlMs);
   }
 
   /** It may have used its sequence or not, so those behind it are numbered from where the ledger is. */
   #giveUp(waiting: Waiting): Promise<void> {
     this.#mustResync = true;
-    return this.#finish(waiting, BEYOND_KNOWING);
+    return this.#finish(waiting, PAST_TTL);
   }
 
   async #markSent(waiting: Waiting): Promise<void> {
@@ -284,7 +279,7 @@ export class LedgerWriter {
     waiting.write = next;
   }
 
-  async #hear(waiting: Waiting, answer: WriteAnswer): Promise<void> {
+  async #handleAnswer(waiting: Waiting, answer: WriteAnswer): Promise<void> {
     if (answer.kind === 'success') {
       return this.#finish(waiting, { ...answer, ok: true, wasRepeat: false });
     }
@@ -297,7 +292,7 @@ export class LedgerWriter {
     }
     if (code === 'SEQUENCE_GAP' || code === 'ALREADY_COMMITTED') {
       // The ledger knows every key of its time, and not this one: it did not happen. Either one before it is still
-      // on its way, or the ledger counts differently. A look at both settles it.
+      // on its way, or the ledger counts differently. Reading both settles it.
       waiting.isSent = false;
       this.#mustResync = true;
       return;
@@ -307,7 +302,7 @@ export class LedgerWriter {
     await this.#finish(waiting, { ok: false, code, message, happened: happenedOf(code) });
   }
 
-  async #stumble(waiting: Waiting, error: unknown, credential: number): Promise<void> {
+  async #handleFailure(waiting: Waiting, error: unknown, credential: number): Promise<void> {
     if (error instanceof LedgerCallError && error.isUnauthenticated) {
       waiting.isSent = false;
       return this.#signIn(credential);
@@ -330,13 +325,13 @@ export class LedgerWriter {
     if (this.#hasRefreshed || this.#options.refresh === undefined) return;
     this.#hasRefreshed = true;
     const refreshed = await this.#options.refresh().catch(() => false);
-    // Without a pump: whoever came here goes on with one.
+    // Without a pump: the caller pumps next.
     if (!refreshed) return;
     this.#isPaused = false;
     this.#credential += 1;
   }
 
-  /** The caller hears of it when it can no longer be sent again. */
+  /** Settles the caller's promise once it can no longer be sent again. */
   async #finish(waiting: Waiting, result: WriterResult): Promise<void> {
     const { storage } = this.#options;
     let end = this.#ends.endOf(waiting.write, result);
@@ -348,7 +343,7 @@ export class LedgerWriter {
     const at = this.#queue.indexOf(waiting);
     if (at >= 0) this.#queue.splice(at, 1);
     waiting.settle(end.result);
-    // Not waited for: the application may take its time, and those behind go on.
+    // Not awaited: a slow `onResult` does not hold up the writes behind.
     void this.#tell(end);
   }
 
@@ -367,7 +362,7 @@ export class LedgerWriter {
     }
   }
 
-  /** Nothing is on its way: numbers what waits from where the ledger is, under the same keys. */
+  /** Nothing is in flight: numbers what waits from where the ledger is, under the same keys. */
   async #resync(): Promise<void> {
     this.#isResyncing = true;
     const { client, stream } = this.#options;
@@ -378,7 +373,7 @@ export class LedgerWriter {
           const last = await client.lastCommittedSequence(stream);
           this.#hasRefreshed = false;
           for (const lost of this.#queue.filter((waiting) => this.#isLost(waiting))) {
-            await this.#finish(lost, BEYOND_KNOWING);
+            await this.#finish(lost, PAST_TTL);
           }
           await this.#exclusively(() => this.#renumber(last));
           this.#mustResync = false;
@@ -415,8 +410,8 @@ export class LedgerWriter {
     });
     const added = renumbered.map(({ storageKey, write }) => ({ key: storageKey, next: write }));
     const kept = new Set(added.map(({ key }) => key));
-    const gone = removed.filter(({ key }) => !kept.has(key));
-    await this.#swap((last + BigInt(this.#queue.length)).toString(), [...gone, ...added]);
+    const dropped = removed.filter(({ key }) => !kept.has(key));
+    await this.#swap((last + BigInt(this.#queue.length)).toString(), [...dropped, ...added]);
     for (const { waiting, write, storageKey } of renumbered) {
       waiting.write = write;
       waiting.storageKey = storageKey;
@@ -435,7 +430,7 @@ function newWaiting(
   return { storageKey, write, isSent: false, failures: 0, isInDoubt: false, settle, fail };
 }
 
-/** `null`: it cannot be asked now, for want of a connection or of a credential. */
+/** `null`: the ledger cannot be asked now, without a connection or a valid credential. */
 async function askWhere(client: LedgerClient, stream: LedgerStream): Promise<bigint | null> {
   try {
     return await client.lastCommittedSequence(stream);
@@ -450,7 +445,7 @@ function closed(): ClientError {
   return new ClientError('OUTBOX_CLOSED', 'The writer is closed. What is stored is sent later.');
 }
 
-/** Looks at the member itself: Node's buffers have already become something else as `value`. */
+/** Reads the member itself: Node's buffers are already converted by `toJSON` in `value`. */
 function bytesAsBase64(this: Readonly<Record<string, unknown>>, key: string, value: unknown) {
   const member = this[key];
   return member instanceof Uint8Array ? toBase64(member) : value;
