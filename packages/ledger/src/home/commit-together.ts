@@ -1,0 +1,28 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { RootDatabase } from 'lmdb';
+
+/**
+ * Commits some writes as one; durable when it resolves. If the commit fails, so does the promise of every write, and
+ * one more that tells why: none may be left without somebody who listens, or the process ends with it.
+ */
+export async function commitTogether(
+  environment: RootDatabase,
+  writes: () => Iterable<Promise<boolean>>,
+): Promise<void> {
+  try {
+    await environment.batch(() => {
+      for (const write of writes()) write.catch(() => {});
+    });
+    await environment.flushed;
+  } catch (error) {
+    throw await reasonOf(error);
+  }
+}
+
+async function reasonOf(error: unknown): Promise<unknown> {
+  const { commitError } = error as { commitError?: Promise<never> };
+  if (commitError === undefined) return error;
+  const told = commitError.catch((reason: unknown) => reason);
+  // It is settled in the same turn as the commit, if LMDB gives a reason at all.
+  return Promise.race([told, nextTurn(error)]);
+}
