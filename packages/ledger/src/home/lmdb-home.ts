@@ -60,7 +60,9 @@ export class LmdbHome implements LedgerHome {
     }
     const damage: string[] = [];
     for (const name of ['state', 'history']) {
-      const problem = checkEnvironment(join(directory, name));
+      // Snapshots are compacted copies of the state. Of the history nobody makes one.
+      const accounts = name === 'state' ? 'all pages' : 'pages in use';
+      const problem = checkEnvironment(join(directory, name), accounts);
       if (problem === null) continue;
       await setAside(directory, name);
       damage.push(`${problem} of the ${name}`);
@@ -186,7 +188,7 @@ export class LmdbHome implements LedgerHome {
   async restoreSnapshot(): Promise<void> {
     const folder = join(this.#directory, 'state');
     const copy = snapshotFolder(this.#directory, this.#snapshotHeight);
-    if (checkEnvironment(copy) !== null) {
+    if (checkEnvironment(copy, 'all pages') !== null) {
       await setAside(this.#directory, basename(copy));
     }
     const isThere = existsSync(join(copy, 'data.mdb'));
