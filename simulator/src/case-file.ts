@@ -95,7 +95,7 @@ export interface SettledFact {
   readonly appliedAt: number;
   /** Virtual time until which it has been promised to be kept. */
   promisedUntil: number;
-  /** As the record says it, in the clock of whoever wrote it. */
+  /** As the record says it, in the clock of its writer. */
   keepUntil: number;
 }
 

@@ -137,7 +137,7 @@ export function drawRestarts(
 }
 
 /**
- * A process stands still in the midst of an effect, somebody else asks meanwhile, and an operator answers the doubt:
+ * A process stalls in the midst of an effect, another caller arrives meanwhile, and an operator answers the doubt:
  * when the process comes to itself again, all has been said. Chance alone would seldom bring these together.
  */
 function drawLateWorker(

@@ -112,7 +112,7 @@ function drawWrongClock(dice: Dice): number {
 function drawOperations(dice: Dice, store: StorePlan): OperationPlan[] {
   const effect = drawEffect(dice);
   const policy = drawPolicy(dice);
-  // The neighbours share a key or a scope with the first, to tempt whoever mixes them up.
+  // The neighbours share a key or a scope with the first, to catch an engine that mixes them up.
   const ids = [
     { scope: 'shop', key: 'k1' },
     { scope: 'bank', key: 'k1' },

@@ -139,7 +139,7 @@ export class Network {
     this.#scheduler.after(this.#latency(dice), request);
   }
 
-  /** Runs when the life is over, for whoever has to clean up after it. */
+  /** Runs when the life is over, to clean up after it. */
   whenGone(life: Life, afterMs: number, run: () => void): void {
     const funerals = this.#funerals.get(life) ?? [];
     funerals.push(() => this.#scheduler.after(afterMs, run));

@@ -40,7 +40,7 @@ function nextSize(size: number): number {
   return size === 1 ? 0 : Math.ceil(size / 2);
 }
 
-/** What happened, with the failed calls of a retry loop told as one. */
+/** What happened, with the failed calls of a retry loop printed as one. */
 export function condensed(trace: readonly Told[]): Told[] {
   const told: Told[] = [];
   let fault: string | null = null;

@@ -57,7 +57,7 @@ describe('simulated worlds', () => {
     });
   }
 
-  it('[E11] tell whole milliseconds on every clock', () => {
+  it('[E11] have whole milliseconds on every clock', () => {
     const moments = worlds.flatMap(({ trace }) => trace.map(({ at }) => at));
     expect(moments.filter((at) => !Number.isInteger(at))).toEqual([]);
   });

@@ -130,7 +130,7 @@ export class KoaExchange implements Exchange {
   }
 }
 
-/** Puts an answer where Koa and the middleware before us look for one. */
+/** Puts an answer where Koa and the middleware before us read it. */
 export function setAnswer(ctx: ParameterizedContext, answer: HttpAnswer): void {
   const { status, headers, body } = answer;
   const grouped = new Map<string, string[]>();

@@ -7,6 +7,6 @@ export interface Exchange {
   hasLeft(): boolean;
   /** Runs the handler and gives what it answered. `null`: only watching, the answer must not be touched. */
   run(context: IdempotencyContext | null): Promise<Captured>;
-  /** Told before the handler's answer goes out: retries get it until then, which is a date as HTTP writes it. */
+  /** Called before the handler's answer goes out: retries get it until then, which is a date as HTTP writes it. */
   kept(until: string): void;
 }

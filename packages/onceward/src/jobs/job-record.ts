@@ -41,7 +41,7 @@ export function tenantOfRun(id: OperationId): string | null {
   return isRun(id) ? id.scope.slice(RUN_SCOPE.length) : null;
 }
 
-/** Whether a record is that of a run. What happens to it is nobody's request. */
+/** Whether a record is that of a run. Its changes are not those of a request. */
 export function isRun(id: OperationId): boolean {
   return id.scope.startsWith(RUN_SCOPE);
 }
@@ -110,7 +110,7 @@ export function viewJob(view: RecordView, now: EpochMs, bornAt: number | null): 
   };
 }
 
-/** May somebody begin to run it? */
+/** Is it runnable? */
 export function isUp(record: OperationRecord, orphaned: boolean, now: EpochMs): boolean {
   return record.state === 'pending' && (orphaned || record.leaseUntil <= now);
 }

@@ -7,7 +7,7 @@ import { stderrAudit } from './stderr-audit.ts';
 const engines = new WeakMap<RecordStore, Engine>();
 
 /**
- * The engine of every door that was given this store, and so its near tier and its sweeper. It is there to look at
+ * The engine of every door that was given this store, and so its near tier and its sweeper. It is there to inspect
  * records, to resolve doubts, and to be closed before the store is:
  *
  *     await engineOf(store).close();

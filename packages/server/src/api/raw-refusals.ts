@@ -29,7 +29,7 @@ export function refuseMalformed(server: Server, connections: OpenConnections): v
   });
   server.on('checkExpectation', refuseExpectation);
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
-    // Node no longer listens for its errors, and one that nobody hears ends the process.
+    // Node no longer listens for its errors, and an unhandled one ends the process.
     socket.on('error', () => socket.destroy());
     // What is written now would be taken for the answer to a request before this one.
     if (connections.isAnswering(socket)) {

@@ -93,12 +93,12 @@ export class GatewayExchange implements Exchange {
     else sendFirst(response, answer, this.#keptUntil);
   }
 
-  /** Gives the room of the answer back as soon as its bytes have gone out, or nobody is left to take them. */
+  /** Gives the room of the answer back as soon as its bytes have gone out, or the client has left. */
   dispose(): void {
     const share = this.#share;
     if (share === null) return;
     const { visit, request } = this.#forwarded;
-    // The record has the answer by now: whoever does not read it can ask for it again.
+    // The record has the answer by now: a client that does not read it can retry.
     share.giveUp = () => request.socket.destroy();
     visit.whenOver(() => share.release());
   }

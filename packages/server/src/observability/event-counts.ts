@@ -12,12 +12,12 @@ type Counts = {
   readonly [Type in EngineEvent['type']]: (event: Extract<EngineEvent, { type: Type }>) => void;
 };
 
-/** What the engine tells, as numbers. */
+/** The engine's events, as numbers. */
 export function countEvents(make: Instruments): (event: EngineEvent) => void {
   const counts: Counts = { ...countArrivals(make), ...countEndings(make), ...countFaults(make) };
   const countRun = countRuns(make);
   return (event) => {
-    // A run is no arrival: nobody has sent a request for it, and it would spoil the hit rate.
+    // A run is no arrival: it has no request, and would distort the hit rate.
     if ('id' in event && isRun(event.id) && countRun(event)) return;
     // The table has one entry for each type, which the compiler cannot see through a lookup.
     (counts[event.type] as (event: EngineEvent) => void)(event);

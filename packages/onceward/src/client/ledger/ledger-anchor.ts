@@ -1,6 +1,6 @@
 import { hashBlockHeader, type LedgerHeader } from '../verify-proof.ts';
 
-/** A block that the client has seen, or was told of by somebody it trusts. */
+/** A block that the client has seen, or was given by a trusted party. */
 export interface LedgerAnchor {
   readonly height: number;
   readonly hash: string;

@@ -48,7 +48,7 @@ export interface OutboxOptions {
   /** Names the lock and the channel that tabs share; one per storage. */
   readonly name?: string;
   /**
-   * Who is signed in; `null`: nobody. Stored with each operation when it is queued: only operations of the one who is
+   * Who is signed in; `null`: no one. Stored with each operation when it is queued: only operations of the one who is
    * signed in are sent. Left out, all operations belong to nobody in particular.
    */
   readonly owner?: string | null | (() => string | null);
@@ -100,7 +100,7 @@ export interface EnqueueOptions {
   readonly meta?: unknown;
   /** Takes the place of a waiting, never sent operation of the same lane with the same tag. */
   readonly coalesce?: string;
-  /** For this once, do not look for the same payload under another key. */
+  /** For this call, do not check for the same payload under another key. */
   readonly allowDuplicate?: boolean;
 }
 
@@ -148,8 +148,8 @@ export class Outbox {
     const core = this.#compose(options, connectivity, lock);
     this.#core = core;
     this.#enqueuer = new Enqueuer(core, ({ id, superseded }, lane) => {
-      if (superseded !== null) this.#tell({ type: 'superseded', id: superseded });
-      this.#tell({ type: 'queued', id, lane });
+      if (superseded !== null) this.#emit({ type: 'superseded', id: superseded });
+      this.#emit({ type: 'queued', id, lane });
       core.changed(id);
     });
     this.#status = new LiveStatus(core, () => ({
@@ -160,10 +160,10 @@ export class Outbox {
     }));
     this.status = this.#status;
     this.failed = new FailedOperations(core);
-    this.#bulletin.listen((notice) => this.#hear(notice));
+    this.#bulletin.listen((notice) => this.#receive(notice));
     this.#status.touch();
     // So that a page that does not send shows it too.
-    core.look().catch(() => {});
+    core.readPause().catch(() => {});
     if (options.start !== false) this.#running = this.#run((runner) => runner.run(), false);
   }
 
@@ -187,7 +187,7 @@ export class Outbox {
         globalThis.document?.baseURI ??
         globalThis.location?.href ??
         (options.fetch && 'http://localhost'),
-      tell: (event) => this.#tell(event),
+      emit: (event) => this.#emit(event),
       changed: (id) => {
         this.#status.touch();
         this.#runner?.wake(layout.queueOf(id));
@@ -195,17 +195,17 @@ export class Outbox {
       },
       became: (previous, next) => {
         const event = eventOf(previous, next, world.now());
-        if (event !== null) this.#tell(event);
+        if (event !== null) this.#emit(event);
         this.#core.changed(previous.id);
       },
       isPaused: () => this.#pauseReason() !== null,
-      look: async () => {
+      readPause: async () => {
         const [paused] = (await options.storage.read([layout.pause])) as (Pause | undefined)[];
         const before = this.#pauseReason();
         this.#pause = paused ?? this.#ownPause;
         const reason = this.#pauseReason();
         if (reason !== before)
-          this.#tell(reason ? { type: 'paused', reason } : { type: 'resumed' });
+          this.#emit(reason ? { type: 'paused', reason } : { type: 'resumed' });
       },
       refused: async (owner) => {
         const pause = { version: 1, owner };
@@ -231,7 +231,7 @@ export class Outbox {
     return this.#add((key) => theGroups(this.#core).take(steps, key, this.#core), options);
   }
 
-  /** Not an async function: those leave much to the collector, which may have to move ten thousand of them. */
+  /** Not an async function: those allocate much, and the GC may have to copy ten thousand of them. */
   #add(
     take: (key: string | undefined) => Wanted['taken'],
     options: EnqueueOptions,
@@ -274,26 +274,26 @@ export class Outbox {
 
   /** The operation when it has ended, `null` if it was cancelled or is not known. */
   async whenSettled(id: string, signal?: AbortSignal): Promise<Settled | null> {
-    let heard: () => void = () => {};
-    const hear = () => heard();
-    const unlisten = this.#listeners.add(hear);
-    signal?.addEventListener('abort', hear);
+    let wake: () => void = () => {};
+    const onChange = () => wake();
+    const unlisten = this.#listeners.add(onChange);
+    signal?.addEventListener('abort', onChange);
     try {
       for (;;) {
-        const hearing = new Promise<void>((resolve) => {
-          heard = resolve;
+        const change = new Promise<void>((resolve) => {
+          wake = resolve;
         });
         const operation = await this.#core.book.find(id);
         if (operation?.state !== 'waiting') return operation;
         this.#checkOpen();
         signal?.throwIfAborted();
-        const timer = this.#core.world.startTimer(LOOK_EVERY, heard);
-        await hearing;
+        const timer = this.#core.world.startTimer(POLL_EVERY, wake);
+        await change;
         timer.cancel();
       }
     } finally {
       unlisten();
-      signal?.removeEventListener('abort', hear);
+      signal?.removeEventListener('abort', onChange);
     }
   }
 
@@ -312,7 +312,7 @@ export class Outbox {
   async cancel(id: string): Promise<CancelResult> {
     const next = await this.#wish(id, { kind: 'cancel' });
     if (next === null) return 'not_waiting';
-    return next.state === 'gone' ? 'cancelled' : 'settling';
+    return next.state === 'cancelled' ? 'cancelled' : 'settling';
   }
 
   #wish(id: string, wish: Wish): Promise<Next | null> {
@@ -332,11 +332,11 @@ export class Outbox {
   async abandon(id: string): Promise<AbandonResult> {
     const next = await this.#replace(id, (operation) =>
       operation.unsettledSince === null && isAtStart(operation)
-        ? { state: 'gone' }
+        ? { state: 'cancelled' }
         : fail(operation, 'unknown', ABANDONED, this.#core.world.now()),
     );
     if (next === null) return 'not_waiting';
-    return next.state === 'gone' ? 'cancelled' : 'unknown';
+    return next.state === 'cancelled' ? 'cancelled' : 'unknown';
   }
 
   /** Tries a waiting operation again at once, if it is its turn. `false`: it does not wait. */
@@ -344,7 +344,7 @@ export class Outbox {
     return (await this.#replace(id, (waiting) => ({ ...waiting, notBefore: 0 }))) !== null;
   }
 
-  /** Tries until nobody comes between the look and the change. `null`: it does not wait. */
+  /** Retries until no other tab writes between the read and the swap. `null`: it is not waiting. */
   async #replace(id: string, change: (operation: WaitingOperation) => Next): Promise<Next | null> {
     this.#checkOpen();
     for (;;) {
@@ -359,7 +359,7 @@ export class Outbox {
   }
 
   /**
-   * Nothing more is begun until `resume`, by any tab, in this life of the app or a later one. What is on its way is
+   * Nothing more is begun until `resume`, by any tab, in this run of the app or a later one. What is on its way is
    * settled. Answers when that is stored.
    */
   async pause(): Promise<void> {
@@ -375,12 +375,12 @@ export class Outbox {
   async #storePause(next: Pause | null): Promise<void> {
     await this.#core.book.swap([{ key: layout.pause, next }]);
     this.#bulletin.post({ kind: 'paused' });
-    await this.#lookAgain();
+    await this.#pauseChanged();
   }
 
   /** Someone has paused, or goes on. */
-  async #lookAgain(): Promise<void> {
-    await this.#core.look();
+  async #pauseChanged(): Promise<void> {
+    await this.#core.readPause();
     this.#runner?.wakeAll();
   }
 
@@ -397,7 +397,7 @@ export class Outbox {
   }
 
   /**
-   * Stops sending. What was given to `enqueue` is stored first. A request on its way is broken off; the next life
+   * Stops sending. What was given to `enqueue` is stored first. A request in flight is aborted; the next process
    * sends it again under its key.
    */
   async close(): Promise<void> {
@@ -408,7 +408,7 @@ export class Outbox {
     await this.#enqueuer.last;
     this.#status.close();
     this.#bulletin.close();
-    this.#tell({ type: 'changed_elsewhere', id: null });
+    this.#emit({ type: 'changed_elsewhere', id: null });
     await this.#core.book.storage.close();
   }
 
@@ -434,16 +434,16 @@ export class Outbox {
     return owner === this.#core.owner() ? 'auth' : null;
   }
 
-  #tell(event: OutboxEvent): void {
+  #emit(event: OutboxEvent): void {
     this.#status.touch();
-    this.#listeners.tell(event);
+    this.#listeners.emit(event);
   }
 
-  #hear(notice: Notice): void {
-    if (notice.kind === 'paused') this.#lookAgain().catch(() => {});
+  #receive(notice: Notice): void {
+    if (notice.kind === 'paused') this.#pauseChanged().catch(() => {});
     else {
       this.#runner?.wake(layout.queueOf(notice.id));
-      this.#tell({ type: 'changed_elsewhere', id: notice.id });
+      this.#emit({ type: 'changed_elsewhere', id: notice.id });
     }
   }
 
@@ -454,8 +454,8 @@ export class Outbox {
   }
 }
 
-/** What other tabs do is not always heard of. */
-const LOOK_EVERY = 2 * SECOND;
+/** Notices of other tabs may be lost. */
+const POLL_EVERY = 2 * SECOND;
 const ABANDONED = { code: 'ABANDONED', reason: 'abandoned' } as const;
 
 /** Later Nodes have a `navigator` too, but they do not know whether they are online. */

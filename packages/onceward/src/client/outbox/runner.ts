@@ -23,14 +23,14 @@ export interface OutboxCore extends SenderOptions, Ways {
   readonly concurrency: number;
   /** How long the server remembers a key; see `isPastWindow`. */
   readonly replayWindowMs: number;
-  tell(event: OutboxEvent): void;
-  /** Whoever sends has to look at this operation, here or in another tab. */
+  emit(event: OutboxEvent): void;
+  /** Wakes the sender of this operation, here or in another tab. */
   changed(id: string): void;
   /** An operation has become another. */
   became(previous: WaitingOperation, next: Next): void;
   isPaused(): boolean;
-  /** Takes note of a pause that another tab, or an earlier life, has stored. */
-  look(): Promise<void>;
+  /** Reads a pause that another tab, or an earlier process, has stored. */
+  readPause(): Promise<void>;
   /** The server has refused the credentials of this owner. */
   refused(owner: string | null): Promise<void>;
 }
@@ -40,7 +40,7 @@ const RESCAN_EVERY = 30 * SECOND;
 
 interface Lane {
   driving: Promise<void> | null;
-  /** Something happened while it was busy: look again. */
+  /** Something happened while it was busy: run again. */
   again: boolean;
   timer: ClientTimer | null;
   failures: number;
@@ -49,9 +49,9 @@ interface Lane {
 /**
  * Sends what waits: lane by lane in parallel, within a lane strictly one after the other.
  *
- * Where it can be killed, and what the next life finds:
+ * Where it can be killed, and what the next process finds:
  *
- * | killed                                    | stored                            | next life                        |
+ * | killed                                    | stored                            | next process                     |
  * |-------------------------------------------|-----------------------------------|----------------------------------|
  * | before the enqueue is durable             | nothing                           | never sent; the caller got no id |
  * | after it, before the attempt is marked    | waiting, nothing unsettled        | sends                            |
@@ -99,7 +99,7 @@ export class Runner {
     await this.#whenIdle();
   }
 
-  /** Looks at an owner's lane. */
+  /** Wakes an owner's lane. */
   wake(queue: string): void {
     if (this.#signal.aborted) return;
     const lane = this.#lanes.get(queue) ?? {
@@ -118,21 +118,21 @@ export class Runner {
   }
 
   async #rescan(): Promise<void> {
-    const { book, retention, world, look } = this.#core;
+    const { book, retention, world, readPause } = this.#core;
     try {
       // Who resumed may have died before saying so.
-      await look();
+      await readPause();
       for await (const queue of book.queues()) this.wake(queue);
       if (world.elapsed() < this.#forgetAt) return;
       this.#forgetAt = world.elapsed() + HOUR;
       await forgetOld(book, retention, world);
     } catch (error) {
-      this.#tellOfStorage(error);
+      this.#emitStorageFailed(error);
     }
   }
 
-  #tellOfStorage(error: unknown): void {
-    this.#core.tell({ type: 'storage_failed', message: String(error) });
+  #emitStorageFailed(error: unknown): void {
+    this.#core.emit({ type: 'storage_failed', message: String(error) });
   }
 
   async #whenIdle(): Promise<void> {
@@ -153,7 +153,7 @@ export class Runner {
       }
     } catch (error) {
       lane.failures += 1;
-      this.#tellOfStorage(error);
+      this.#emitStorageFailed(error);
       const { policy, world } = this.#core;
       this.#wakeLater(name, lane, backoffMs(policy, lane.failures, world));
     }
@@ -190,7 +190,7 @@ export class Runner {
     await this.#takeSlot();
     try {
       // The wait for a slot may have been long enough for all of this to change.
-      await this.#core.look();
+      await this.#core.readPause();
       if (this.#isHalted()) return false;
       const breaker = breakerFor(currentRequest(operation).request.url);
       const awayMs = breaker.admit();
@@ -202,7 +202,7 @@ export class Runner {
       try {
         verdict = await this.#attempt(operation);
       } finally {
-        // Also when the storage failed in between: an admitted attempt that is never heard of shuts all others out.
+        // Also when the storage failed in between: an admitted attempt that is never reported shuts all others out.
         breaker.report(verdict, true);
       }
       return true;
@@ -213,7 +213,7 @@ export class Runner {
 
   /** `null`: nothing was sent, because the operation had changed or must not be sent any more. */
   async #attempt(operation: WaitingOperation): Promise<Verdict | null> {
-    const { book, replayWindowMs, world, tell, became } = this.#core;
+    const { book, replayWindowMs, world, emit, became } = this.#core;
     const firstSent = operation.unsettledSince;
     const now = world.now();
     if (isPastWindow(operation, now, replayWindowMs)) {
@@ -238,7 +238,7 @@ export class Runner {
     const attempt = current.attempts + current.misses + 1;
     const step = { step: current.cursor + 1, steps: current.steps.length };
     this.#sending += 1;
-    tell({ type: 'sending', id: current.id, attempt, ...step });
+    emit({ type: 'sending', id: current.id, attempt, ...step });
     const sent = await this.#sender.send(current, request, firstSent, this.#signal);
     this.#sending -= 1;
     const { verdict } = sent;
@@ -248,7 +248,7 @@ export class Runner {
   }
 
   /**
-   * Writes down what came of an attempt. If the operation has changed meanwhile (someone wishes to edit it),
+   * Stores the outcome of an attempt. If the operation has changed meanwhile (someone wishes to edit it),
    * the answer is applied to what it is now; if it has another key by now, the answer is not its own.
    */
   async #settle(operation: WaitingOperation, sent: Sent, wasFirst: boolean): Promise<void> {
@@ -269,7 +269,7 @@ export class Runner {
       } catch (error) {
         // The answer is known and must not be lost for a full disk: it is tried again, and slimmer.
         failures += 1;
-        this.#tellOfStorage(error);
+        this.#emitStorageFailed(error);
         await pause(world, backoffMs(policy, failures, world), this.#signal);
         current = await book.waiting(operation.id).catch(() => current);
       }
@@ -295,7 +295,7 @@ const WINDOW_PASSED = {
 
 /**
  * Whether an attempt without an answer lies so far back that the server may have forgotten its key. A clock
- * that was set back tells nothing, which is treated the same. Who asks for another try has decided that.
+ * that was set back proves nothing, which is treated the same. A user who retries has decided that.
  */
 function isPastWindow(operation: WaitingOperation, now: number, windowMs: number): boolean {
   const { unsettledSince, retriedAt } = operation;

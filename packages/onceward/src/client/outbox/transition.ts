@@ -15,11 +15,11 @@ import {
 } from './operation.ts';
 import { invalid } from './request-intake.ts';
 
-/** What an operation becomes. `gone`: it was cancelled before anything of it happened. */
-export type Next = WaitingOperation | FailedOperation | DoneOperation | Gone;
+/** What an operation becomes. `cancelled`: before anything of it happened. */
+export type Next = WaitingOperation | FailedOperation | DoneOperation | Cancelled;
 
-export interface Gone {
-  readonly state: 'gone';
+export interface Cancelled {
+  readonly state: 'cancelled';
 }
 
 export interface Judged {
@@ -182,7 +182,7 @@ export function grantWish(operation: WaitingOperation, ways: Ways): Next | null 
     return { ...operation, ...FRESH, fingerprint: wish.hash, steps };
   }
   return isAtStart(operation)
-    ? { state: 'gone' }
+    ? { state: 'cancelled' }
     : theGroups(ways).cancel(operation, ways.world.now());
 }
 

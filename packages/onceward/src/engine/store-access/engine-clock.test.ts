@@ -69,8 +69,26 @@ describe('an engine whose store has a clock', () => {
     void engine.execute(operation, held);
     await world.advance(0);
     const view = await engine.read(operation.id);
-    const { leaseUntil } = view?.record as PendingRecord;
-    expect(leaseUntil).toBeGreaterThanOrEqual(START + sleptMs + LEASE);
+    const record = view?.record as PendingRecord | undefined;
+    expect(record?.leaseUntil).toBeGreaterThanOrEqual(START + sleptMs + LEASE);
+    await engine.close();
+  });
+
+  it.each([
+    ['the wall clock was set', 0],
+    ['the machine slept', 3_600_000],
+  ])('[E2] is read again before a claim after %s, and leases go by it', async (_, sleptMs) => {
+    let slept = 0;
+    const { engine, world } = setUpWith(0, async (own) => START + own.elapsed() + slept);
+    await world.advance(1_000);
+    slept = sleptMs;
+    world.jumpClock(3_600_000);
+    const { effect: held } = heldEffect();
+    void engine.execute(operation, held);
+    await world.advance(0);
+    const view = await engine.read(operation.id);
+    const record = view?.record as PendingRecord | undefined;
+    expect(record?.leaseUntil).toBe(START + 1_000 + sleptMs + LEASE);
     await engine.close();
   });
 

@@ -28,7 +28,7 @@ export interface ResponseWatcher {
   end(chunk: unknown, encoding: BufferEncoding | undefined, done: Done | undefined): void;
   flushHeaders(): void;
   destroy(error: Error | undefined): void;
-  /** The connection is gone. */
+  /** The connection is closed. */
   closed(): void;
 }
 
@@ -48,7 +48,7 @@ export function isWatched(response: ServerResponse): boolean {
   return (response as Partial<Watched>)[WATCHER] !== undefined;
 }
 
-/** What a watcher calls: each method as it is now, whoever put it there. */
+/** What a watcher calls: each method as it is now, wrapped or not. */
 export function methodsOf(response: ServerResponse): Methods {
   const { writeHead, write, end, flushHeaders, destroy } = response;
   const { setHeader, appendHeader, removeHeader } = response;

@@ -8,7 +8,7 @@ import type { JobWindows } from '../windows.ts';
  * tenant.
  *
  * Submissions travel together: all that gathered while the last ones were on their way. The answers come back one a
- * line, each as soon as it is known, and an empty line every second tells that the manager is alive.
+ * line, each as soon as it is known, and an empty line every second is the manager's heartbeat.
  */
 export const SUBMISSIONS_PATH = '/v1/jobs-manager/submissions';
 export const CALLS_PATH = '/v1/jobs-manager/calls';

@@ -34,7 +34,7 @@ export class ClaimsGuess {
     this.#patience = PATIENCE;
   }
 
-  /** The command is not to be had. */
+  /** The command is not available. */
   forbid(): void {
     this.#isForbidden = true;
   }
