@@ -133,6 +133,7 @@ export class Checkpointer {
         rowCount: rows.rowCount,
         settings,
         historyBytes: historyBytes - trimmed.bytes,
+        ...(book.lostBefore !== null && { lostBefore: book.lostBefore }),
       },
       ...accounts.takeChanges(),
       rowPages: rows.takeDirtyPages(),

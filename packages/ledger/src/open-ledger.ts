@@ -93,7 +93,9 @@ async function start({ settings, given, world, log, home }: Start): Promise<Ledg
   await pipeline.barrier(isNew ? machineSettings(settings, hashKey) : undefined);
   await checkpointer.noteApplied(replayed.byteLength);
   const near = new NearTier(world, settings.nearTierEntries, settings.nearTierTtlMs);
-  const opening = { term, barrier, answered, replayedEntries: replayed.entries, rebuiltBecause };
+  const { lostBefore } = book;
+  const replayedEntries = replayed.entries;
+  const opening = { term, barrier, answered, replayedEntries, rebuiltBecause, lostBefore };
   const parts = { world, log, home, machine, book, pipeline, checkpointer, counters, near };
   return new Ledger({ ...parts, opening });
 }

@@ -27,6 +27,11 @@ describe.skipIf(!disk.isThere)('a ledger whose disk is full when it saves its st
       expect(await askLedger(server.url, '/integrity')).toMatchObject(unavailable);
     }
     expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
+    const notReady = await fetch(`${server.url}/readyz`);
+    expect(notReady.status).toBe(503);
+    expect(await notReady.json()).toMatchObject({
+      detail: expect.stringMatching(/disk is full/),
+    });
     expect(await balanceOf(server.url, accounts.to)).toBe(`${paid}`);
 
     // The changes of the state that were not saved are known to the log alone, so nothing more is taken.

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { getSystemErrorName } from 'node:util';
 import type { RootDatabase } from 'lmdb';
 
 /**
@@ -22,7 +23,14 @@ export async function commitTogether(
 async function reasonOf(error: unknown): Promise<unknown> {
   const { commitError } = error as { commitError?: Promise<never> };
   if (commitError === undefined) return error;
-  const told = commitError.catch((reason: unknown) => reason);
+  const told = commitError.catch(withName);
   // It is settled in the same turn as the commit, if LMDB gives a reason at all.
   return Promise.race([told, nextTurn(error)]);
+}
+
+/** LMDB gives the number of a system error, such as that of a full disk, in place of its name. */
+function withName(reason: unknown): unknown {
+  const { code, message } = reason as { code?: unknown; message: string };
+  if (typeof code !== 'number' || code <= 0) return reason;
+  return Object.assign(new Error(message, { cause: reason }), { code: getSystemErrorName(-code) });
 }

@@ -96,7 +96,8 @@ export class LmdbFile {
     const lists = [...this.#walk(this.#free, { seen })];
     for (const { value } of lists) this.#claimFree(value, seen);
     const lost = seen.indexOf(0, METAS);
-    if (accounts === 'all pages' && lost !== -1) throw new LmdbDamage(lost, 'is neither used nor free');
+    if (accounts === 'all pages' && lost !== -1)
+      throw new LmdbDamage(lost, 'is neither used nor free');
   }
 
   /** What is stored under a name, in the order of its keys. */

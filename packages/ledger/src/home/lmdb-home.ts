@@ -114,7 +114,7 @@ export class LmdbHome implements LedgerHome {
     const block = decodeBlock(bytes);
     if (block !== undefined) return block;
     const message = `Block ${height} of the ledger's history does not match its checksum.`;
-    throw new StoreError('ONCE_RECORD_UNREADABLE', message, { applied: 'no' });
+    throw new StoreError('ONCE_RECORD_UNREADABLE', message);
   }
 
   firstBlock(): number | undefined {
