@@ -4,7 +4,7 @@ import type { RootDatabase } from 'lmdb';
 
 /**
  * Commits some writes as one; durable when it resolves. If the commit fails, so does the promise of every write, and
- * one more that tells why: none may be left without somebody who listens, or the process ends with it.
+ * one more that tells why: none may be left without a handler, or the process ends.
  */
 export async function commitTogether(
   environment: RootDatabase,

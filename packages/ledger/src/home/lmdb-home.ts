@@ -271,7 +271,7 @@ class StateDatabases {
 
 function openEnvironment(path: string): RootDatabase {
   // Each commit is synced before it is announced: without `overlappingSync` that is LMDB's own, plain promise.
-  // A batch of its own for each turn would fail with a promise that nobody outside of it can listen to.
+  // A batch of its own for each turn would fail with a promise that no caller can reach.
   return open({ path, maxDbs: 8, overlappingSync: false, eventTurnBatching: false });
 }
 
