@@ -46,7 +46,7 @@ export interface Answer {
   readonly text: string;
 }
 
-/** Statuses that say "not now": the request was turned away before it began. */
+/** Statuses that say "not now": the request was refused before it began. */
 const TURNED_AWAY = [408, 425, 429];
 
 /**

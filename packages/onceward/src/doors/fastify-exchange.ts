@@ -30,7 +30,7 @@ type Send = (instead: HttpAnswer | null) => void;
  *   reading    it has answered with a stream, which is being read
  *   holding    its answer waits for the record
  *   settled    the record is settled, and the handler has yet to answer: a transaction may end before its handler
- *   over       the answer is on its way, or the framework's own
+ *   over       the answer is being sent, or is the framework's own
  */
 export class FastifyExchange implements Exchange {
   readonly #guard: HttpGuard<FastifyRequest>;

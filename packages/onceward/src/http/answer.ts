@@ -25,7 +25,7 @@ export class TextAnswer implements HttpAnswer {
   }
 }
 
-/** What became of a handler's answer on its way out. */
+/** What became of a handler's answer. */
 export type Captured =
   /** It was held back, whole. */
   | ({ readonly kind: 'whole' } & HttpAnswer)

@@ -1,7 +1,7 @@
 import type { Captured } from './answer.ts';
 import type { IdempotencyContext } from './idempotency-context.ts';
 
-/** One request on its way through a door. */
+/** One request in a door. */
 export interface Exchange {
   /** The caller has hung up: an effect that has not begun does not begin. */
   hasLeft(): boolean;

@@ -10,7 +10,7 @@ const PLAIN = /^[\w.:@/-]+$/;
 
 /**
  * Whose operation, and on which route: `principal|METHOD /route`. The bar is escaped in the principal, so that no
- * principal can spell its way into another's records. What is too long or not plain text is hashed.
+ * principal can be spelled as another's scope. What is too long or not plain text is hashed.
  */
 export function composeScope(principal: unknown, method: string, route: string): string {
   if (typeof principal !== 'string' || principal === '') {

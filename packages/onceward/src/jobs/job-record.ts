@@ -136,7 +136,7 @@ function viewEnd(
 ): Omit<JobView, 'jobId' | 'tenant'> {
   const { contentType, bytes } = record.outcome;
   if (contentType !== END_TYPE) {
-    // An operator has spoken, or the outcome was dropped: there is no more than the state.
+    // An operator has resolved it, or the outcome was dropped: there is no more than the state.
     const said = record.resolution === null ? null : `resolved: ${record.resolution.reason}`;
     const error = contentType === NOT_RETAINED ? RESULT_TOO_LONG : said;
     const state = record.state === 'committed' ? 'succeeded' : 'failed';

@@ -108,7 +108,7 @@ export function attemptsOf(type: JobType): number {
   return type.rerun === 'never' ? 1 : (type.attempts ?? 3);
 }
 
-/** A job that never comes to an end because it takes its process down each time is begun this often. */
+/** A job that crashes its process each time is begun this often. */
 const RUNS_AT_MOST = 20;
 
 /**

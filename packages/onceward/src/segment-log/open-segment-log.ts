@@ -45,8 +45,8 @@ export interface LogReader extends Pick<ReplaySink, 'entry' | 'damagedEntry'> {
 const DEFAULT_SEGMENT_BYTES = 64 * MIB;
 
 /**
- * How far a life's sequences begin above the last one known. Covers whatever was in flight, unacknowledged and
- * unseen, when the life before ended; 2^53 leaves room for eight thousand million lives.
+ * How far the sequences of an opening begin above the last one known. Covers whatever was in flight, unacknowledged and
+ * unseen, when the process before ended; 2^53 leaves room for eight billion openings.
  */
 const SEQUENCE_GAP = 2 ** 20;
 

@@ -2,7 +2,7 @@ import type { DurationMs } from '../engine/units.ts';
 import { CallDeadlines, late, type TimedCall } from './call-deadlines.ts';
 
 export interface SwapQueueOptions<Item, Result> {
-  /** How many batches may be under way at once. */
+  /** How many batches may be in flight at once. */
   readonly lanes: number;
   /** How many calls must wait before a batch sets out beside another; 1 by default. */
   readonly besideFrom?: number;
@@ -42,7 +42,7 @@ class Entry<Item, Result> implements TimedCall {
 }
 
 /**
- * Group commit: what arrives while a batch is under way waits for the next one, so the busier the store, the more
+ * Group commit: what arrives while a batch is in flight waits for the next one, so the busier the store, the more
  * calls share one durable write. What has waited too long is never sent.
  */
 export class SwapQueue<Item, Result> {

@@ -92,7 +92,7 @@ export function operationsRoutes(api: Api, program: Program): void {
       ...may,
       schema: {
         tags,
-        summary: 'Claim an operation, or learn what became of it',
+        summary: 'Claim an operation, or get its outcome',
         body: reserveBody,
         response: { 200: reserveAnswer, ...refusals },
       },

@@ -11,7 +11,7 @@ interface Waiting {
 
 /**
  * How many bytes of bodies may be held at once. Room is taken in steps, as bytes come, so that an announced body that
- * never arrives holds next to nothing. A body without room waits in line. The first in line may go over the total:
+ * never arrives holds little. A body without room waits in line. The first in line may go over the total:
  * otherwise everybody could hold half a body and wait for the rest. So at most one body more than the total is held.
  */
 export class BufferBudget {

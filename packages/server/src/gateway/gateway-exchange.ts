@@ -45,7 +45,7 @@ export interface ExchangeParts {
 type Whole = Extract<Captured, { kind: 'whole' }>;
 
 /**
- * One managed request on its way to the upstream. Once it has been sent it runs to its end, whether or not the client
+ * One managed request to the upstream. Once it has been sent it runs to its end, whether or not the client
  * is still there: the effect is the upstream's, and its answer is what a retry will want.
  */
 export class GatewayExchange implements Exchange {

@@ -17,7 +17,7 @@ import { RouteTable } from './route-table.ts';
 import { Upgrades } from './upgrade.ts';
 import { Upstream } from './upstream.ts';
 
-/** Requests that one connection may have under way at once. No client is known that pipelines more than a few. */
+/** Requests that one connection may have in flight at once. No client is known that pipelines more than a few. */
 const MOST_PIPELINED = 256;
 
 /** Makes the API behind it idempotent: requests with a key go through a guard, all others straight on. */

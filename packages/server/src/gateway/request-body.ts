@@ -55,7 +55,7 @@ export function readBody(
 }
 
 /**
- * One body on its way in. However it ends, it ends once: whole, over the limit, too slow, or aborted by its client,
+ * One incoming body. However it ends, it ends once: whole, over the limit, too slow, or aborted by its client,
  * which may also happen while it waits in line for room.
  */
 class BodyReading {

@@ -27,7 +27,7 @@ export function countEvents(make: Instruments): (event: EngineEvent) => void {
 /** False: it is counted like any other. Doubts, lost fences and what the store did are the same for both. */
 function countRuns(make: Instruments): (event: EngineEvent) => boolean {
   const results = ['result', ['started', 'taken_over', 'succeeded', 'failed', 'released']] as const;
-  const runs = make.counter('job_runs_total', 'Runs of jobs, by what became of them.', results);
+  const runs = make.counter('job_runs_total', 'Runs of jobs, by result.', results);
   return (event) => {
     switch (event.type) {
       case 'claimed':

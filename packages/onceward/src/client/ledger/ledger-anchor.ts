@@ -17,7 +17,7 @@ type FetchHeaders = (from: number, count: number) => Promise<readonly LedgerHead
 
 /**
  * Ties every header that is shown to one that the client already has, through the headers between them. So one
- * client is never shown two histories. Without an anchor the very first header is believed.
+ * client is never shown two histories. Without an anchor the first header is trusted.
  */
 export class HeaderChain {
   readonly #fetchHeaders: FetchHeaders;

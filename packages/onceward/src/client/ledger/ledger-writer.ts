@@ -14,7 +14,7 @@ export interface LedgerWriterOptions {
   readonly storage: OutboxStorage;
   readonly stream: LedgerStream;
   readonly world?: ClientWorld;
-  /** Writes that are on their way at once. */
+  /** Writes in flight at once. */
   readonly window?: number;
   /** How long the ledger knows a key: what `LEDGER_CLIENT_TTL_SECONDS` says there, or less. A day. */
   readonly ttlMs?: number;
@@ -342,7 +342,7 @@ export class LedgerWriter {
     this.#options.onResult?.(waiting.write.operations, result);
   }
 
-  /** Nothing is on its way: numbers what waits from where the ledger is, under the same keys. */
+  /** Nothing is in flight: numbers what waits from where the ledger is, under the same keys. */
   async #resync(): Promise<void> {
     this.#isResyncing = true;
     const { client, stream } = this.#options;

@@ -53,7 +53,7 @@ interface OperationBase extends Entry {
    * far as is known, the step has not happened.
    */
   readonly unsettledSince: number | null;
-  /** Why a group is on its way back. */
+  /** Why a group is being undone. */
   readonly cause: string | null;
 }
 

@@ -8,7 +8,7 @@ export interface OutboxStatus {
   /** Of the current owner; of all, while nobody is signed in. */
   readonly waiting: number;
   readonly failed: number;
-  /** Requests on their way from this tab. */
+  /** Requests of this tab in flight. */
   readonly sending: number;
   /** Whether this tab is the one that sends. */
   readonly running: boolean;

@@ -359,7 +359,7 @@ export class Outbox {
   }
 
   /**
-   * Nothing more is begun until `resume`, by any tab, in this run of the app or a later one. What is on its way is
+   * Nothing more is begun until `resume`, by any tab, in this run of the app or a later one. What is in flight is
    * settled. Answers when that is stored.
    */
   async pause(): Promise<void> {
@@ -384,7 +384,7 @@ export class Outbox {
     this.#runner?.wakeAll();
   }
 
-  /** Sends what can be sent now, if no other tab is at it, and answers when that is done. */
+  /** Sends what can be sent now, if no other tab is sending, and resolves when that is done. */
   async drain(): Promise<void> {
     this.#checkOpen();
     this.#draining = this.#run((runner) => runner.drain(), true);

@@ -227,7 +227,7 @@ export class Runner {
       await this.#settle(operation, request, firstSent === null);
       return null;
     }
-    // Each attempt is marked: one that another tab has on its way may still happen when this one has not.
+    // Each attempt is marked: one that another tab has in flight may still happen when this one has not.
     const marked = {
       ...operation,
       begun: (operation.begun ?? 0) + 1,

@@ -88,7 +88,7 @@ export class Sender {
     const refreshed = this.#refreshed;
     const first = await attempt();
     if (first.verdict.kind !== 'unauthorized') return first;
-    // Another may have refreshed while this one was on its way.
+    // Another may have refreshed while this one was in flight.
     return this.#refreshed > refreshed || (await this.#refresh(signal)) ? attempt() : first;
   }
 

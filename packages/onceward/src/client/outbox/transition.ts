@@ -196,7 +196,7 @@ export function fail(
 }
 
 /**
- * A failed operation on its way again. What may have happened keeps its key, and the time since when; what was
+ * A failed operation that is retried. What may have happened keeps its key, and the time since when; what was
  * definitely refused gets a new one, for the server may have kept the refusal.
  */
 export function revive(operation: FailedOperation, ways: Ways): WaitingOperation {

@@ -19,7 +19,7 @@ export interface Wiped {
 }
 
 /**
- * Removes everything of an owner, by default of the one who is signed in, and reports what that was. What is on its way
+ * Removes everything of an owner, by default of the one who is signed in, and reports what that was. What is in flight
  * is not called back. What may have happened is in `unknown`, with its keys: the last chance to take note of it.
  */
 export async function wipe(

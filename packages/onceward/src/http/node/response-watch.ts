@@ -37,7 +37,7 @@ const WATCHER = Symbol('onceward.watcher');
 /**
  * To V8 of Node 20, each property that is added to an object whose prototype was set makes a class of its own, copied
  * from the one before: nine of them took 80 µs a response. An object that has lost a property is a dictionary, to
- * which they are added in no time; so it is given one to lose.
+ * which they are added cheaply; so it is given one to lose.
  */
 const ROOM = Symbol('onceward.room');
 
@@ -86,7 +86,7 @@ export function isHeadWrapped(response: ServerResponse): boolean {
 }
 
 /**
- * The head is on its way. Node writes it by calling `writeHead` of the response: those who came after us have had
+ * The head is being sent. Node writes it by calling `writeHead` of the response: those who came after us have had
  * their call, and the next one is for us and those below.
  */
 export function takeHead(response: ServerResponse): void {

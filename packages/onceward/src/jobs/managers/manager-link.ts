@@ -50,7 +50,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** Batches that may be on their way at once; what comes meanwhile gathers for the next. */
+/** Batches that may be in flight at once; what comes meanwhile is queued for the next. */
 const FRESH_BATCHES = 4;
 /** A batch that still has not been answered by then holds something that waits, and makes room for others. */
 const FRESH_MS = 25;

@@ -6,7 +6,7 @@ import { RedisLink } from './redis-link.ts';
 import type { RedisServers } from './redis-servers.ts';
 import { SLOTS, slotOf } from './wire/hash-slot.ts';
 
-/** How often one call is sent on to another node before it is given up. */
+/** How often one call is redirected to another node before it fails. */
 const MAX_REDIRECTIONS = 5;
 /** Between two refreshes of the slot map, while nodes are out of reach. */
 const REFRESH_PAUSE_MS: DurationMs = 200;

@@ -277,7 +277,7 @@ export class RedisStore implements RecordStore {
   }
 
   async #revisionAbove(seen: Revision): Promise<Revision> {
-    // A reservation under way may be older than what was seen; the one after it cannot be.
+    // A reservation in flight may be older than what was seen; the one after it cannot be.
     for (let tries = 0; tries < 3; tries += 1) {
       const revision = this.#revisions.take(seen, performance.now());
       if (revision !== null) return revision;

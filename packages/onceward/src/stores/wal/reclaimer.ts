@@ -108,7 +108,7 @@ export class Reclaimer {
   async #move(row: number, segment: number): Promise<boolean> {
     const { table, flights } = this.#room;
     const { index } = table;
-    // A write under way decides for itself where the record will be; if it stays here, the next round finds it.
+    // A write in flight decides for itself where the record will be; if it stays here, the next round finds it.
     const flight = flights.of(row, index);
     if (flight) {
       await flight.ended();

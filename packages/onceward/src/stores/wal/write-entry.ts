@@ -31,7 +31,7 @@ export interface WriteRoom {
 }
 
 /**
- * The writes under way. One comes and one goes with every swap, but hardly ever is one looked up: that is why they are
+ * The writes in flight. One comes and one goes with every swap, but hardly ever is one looked up: that is why they are
  * a list and not a map, which would pay for each.
  */
 export class Flights {
@@ -56,7 +56,7 @@ export class Flights {
   }
 }
 
-/** A write under way. It holds its rows until it is durable, or has failed without a trace. */
+/** A write in flight. It holds its rows until it is durable, or has failed without a trace. */
 export abstract class Flight implements LogEntry {
   abstract readonly byteLength: number;
   /** Set when it failed and may or may not be on disk: its rows are then never released. */

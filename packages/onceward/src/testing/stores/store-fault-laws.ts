@@ -110,7 +110,7 @@ async function claimAllInTime(faulty: FaultyStore, timeoutMs: DurationMs): Promi
 
 async function assertAllTrue(store: RecordStore, all: readonly Tried[]): Promise<void> {
   await recover(store);
-  // What is still under way gets a moment to arrive late, as it would.
+  // What is still in flight gets a moment to arrive late, as it would.
   await sleep(100);
   for (const tried of all) await assertTrue(store, tried);
 }

@@ -148,7 +148,7 @@ export function adminRoutes(api: Api, program: Program): void {
       ...change,
       schema: {
         tags,
-        summary: 'Say what became of an operation that is in doubt',
+        summary: 'Resolve an operation that is in doubt',
         params: operationPath,
         body: resolveBody,
         response: changed,

@@ -16,7 +16,7 @@ export interface BulkResult {
   readonly complete: boolean;
 }
 
-/** Verdicts that are under way at once: their lines in the audit trail share a write. */
+/** Verdicts that are in flight at once: their lines in the audit trail share a write. */
 const AT_ONCE = 100;
 
 /** Every operation in doubt that the filter lets through. */

@@ -1,5 +1,5 @@
 import { StoreError } from 'onceward';
-import { Dice } from './dice.ts';
+import { Dice } from '../dice.ts';
 import { EPOCH, type Life } from './life.ts';
 import type { Plan, Silence, StoreFault } from './plan.ts';
 import type { Scheduler } from './scheduler.ts';

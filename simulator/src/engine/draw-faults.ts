@@ -1,4 +1,4 @@
-import type { Dice } from './dice.ts';
+import type { Dice } from '../dice.ts';
 import type { Arrival, OperationPlan, PlannedEvent, StoreFault } from './plan.ts';
 
 /** Faults stop here; the longest of them are over a little later. */

@@ -1,5 +1,5 @@
 import type { EffectKind, Policy } from 'onceward';
-import { Dice } from './dice.ts';
+import { Dice } from '../dice.ts';
 import {
   drawBursts,
   drawFaults,
@@ -8,7 +8,7 @@ import {
   drawSilence,
   HEAL_AT,
 } from './draw-faults.ts';
-import { simulatedPlatform } from './outcome-text.ts';
+import { simulatedPlatform } from './judge/outcome-text.ts';
 import type {
   Arrival,
   EffectScript,

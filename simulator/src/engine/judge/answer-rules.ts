@@ -1,7 +1,7 @@
 import { type Execution, NOT_RETAINED, type Outcome, type ReserveResult } from 'onceward';
+import type { Kept } from '../record-table.ts';
 import type { Call, SettledFact } from './case-file.ts';
 import { textOf } from './outcome-text.ts';
-import type { Kept } from './record-table.ts';
 
 /** One caller's answer, checked against what is true. Returns the complaint, or `null`. */
 export function judgeAnswer(call: Call, execution: Execution, current: Kept | null): string | null {

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { runPlan, runSeeds } from '../run-worlds.ts';
 import { drawPlan } from './draw-plan.ts';
-import { runPlan, runSeeds } from './run-worlds.ts';
 import type { Simulation } from './simulation.ts';
 
 const WORLDS = 320;

@@ -1,6 +1,6 @@
 import type { AuditLine, Execution, OperationRecord, Revision } from 'onceward';
-import type { Life } from './life.ts';
-import type { Arrival, OperationPlan } from './plan.ts';
+import type { Life } from '../life.ts';
+import type { Arrival, OperationPlan } from '../plan.ts';
 
 /** Everything that is known of one operation, from outside: the judge's memory. */
 export class CaseFile {

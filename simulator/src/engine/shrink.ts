@@ -1,5 +1,5 @@
+import { runPlan } from '../run-worlds.ts';
 import type { Plan, PlannedEvent } from './plan.ts';
-import { runPlan } from './run-worlds.ts';
 import type { Simulation, Told } from './simulation.ts';
 
 /** A shrunk world is run at most this often; what is left then is short enough. */

@@ -1,9 +1,9 @@
 import { type Engine, OncewardError, type Verdict } from 'onceward';
-import type { CaseFile } from './case-file.ts';
-import { outcomeOf } from './outcome-text.ts';
+import type { CaseFile } from './judge/case-file.ts';
+import { outcomeOf } from './judge/outcome-text.ts';
+import { attemptOf } from './judge/transition-rules.ts';
 import type { PlannedEvent } from './plan.ts';
 import type { Simulation } from './simulation.ts';
-import { attemptOf } from './transition-rules.ts';
 
 type OperatorEvent = Extract<PlannedEvent, { kind: 'operator' }>;
 

@@ -1,5 +1,5 @@
-import type { Call } from './case-file.ts';
 import { fingerprintOf } from './draw-plan.ts';
+import type { Call } from './judge/case-file.ts';
 import { EPOCH } from './life.ts';
 import type { Arrival, OperationPlan } from './plan.ts';
 import type { Simulation } from './simulation.ts';

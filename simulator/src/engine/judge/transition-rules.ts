@@ -1,7 +1,7 @@
 import type { OperationRecord } from 'onceward';
+import { EPOCH, type Life } from '../life.ts';
+import type { Kept, Write } from '../record-table.ts';
 import type { AttemptFact, CaseFile } from './case-file.ts';
-import { EPOCH, type Life } from './life.ts';
-import type { Kept, Write } from './record-table.ts';
 
 type Pending = Extract<OperationRecord, { state: 'pending' }>;
 type Settled = Extract<OperationRecord, { settledAt: number }>;

@@ -1,5 +1,5 @@
-import { takeTurns } from '../../packages/onceward/src/stores/sqlite/turns.ts';
-import { Dice } from './dice.ts';
+import { takeTurns } from '../../../packages/onceward/src/stores/sqlite/turns.ts';
+import { Dice } from '../dice.ts';
 import type { Life } from './life.ts';
 import type { PlannedEvent } from './plan.ts';
 import type { Scheduler } from './scheduler.ts';
