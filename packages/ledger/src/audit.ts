@@ -16,6 +16,8 @@ export interface ChainReport {
   /** The first block that is kept; 1 unless older ones were trimmed. */
   readonly first: number;
   readonly last: number;
+  /** Blocks before this height were lost, not trimmed; `null` if none were. */
+  readonly lostBefore: number | null;
   readonly transactions: number;
   /** What is wrong with the first block that is wrong. */
   readonly problem: string | null;
@@ -86,10 +88,11 @@ export class Audit {
   recovery(credential: string): RecoveredTransaction[] {
     const records: RecoveredTransaction[] = [];
     let batches = 0;
-    for (let height = this.#barrier - 1; height >= this.#book.first; height -= 1) {
-      const block = this.#book.block(height);
-      if (block === undefined) throw lostBlock(height);
+    for (let height = this.#barrier - 1; height >= 1; height -= 1) {
       if (height <= this.#answered && batches >= RECOVERY_BATCHES) break;
+      const block = this.#book.block(height);
+      if (block === undefined && height < this.#book.first) break;
+      if (block === undefined) throw lostBlock(height);
       if (block.texts.length === 0) continue;
       if (height <= this.#answered) batches += 1;
       for (const text of block.texts) {
@@ -108,7 +111,8 @@ export class Audit {
   }
 
   *#checkChain(progress: Progress): Generator<void, ChainReport> {
-    const { first, tipHeight: last } = this.#book;
+    const { first, tipHeight: last, lostBefore } = this.#book;
+    const range = { first, last, lostBefore };
     let before: Block | undefined;
     let transactions = 0;
     for (let height = first; height <= last; height += 1) {
@@ -120,7 +124,7 @@ export class Audit {
       const block = this.#read(height);
       const problem = typeof block === 'string' ? block : findBlockFault(height, block, before);
       if (problem !== null || typeof block !== 'object') {
-        return { ok: false, first, last, transactions, problem: `block ${height} ${problem}` };
+        return { ok: false, ...range, transactions, problem: `block ${height} ${problem}` };
       }
       transactions += block.texts.length;
       before = block;
@@ -128,7 +132,7 @@ export class Audit {
       yield;
     }
     progress(last - first + 1, last - first + 1);
-    return { ok: true, first, last, transactions, problem: null };
+    return { ok: true, ...range, transactions, problem: null };
   }
 
   #read(height: number): Block | string | undefined {
@@ -191,7 +195,6 @@ function lostBlock(height: number): StoreError {
   return new StoreError(
     'ONCE_RECORD_UNREADABLE',
     `Block ${height} of the ledger's history is missing, so what it committed is unknown.`,
-    { applied: 'no' },
   );
 }
 

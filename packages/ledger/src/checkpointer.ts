@@ -13,6 +13,8 @@ export interface CheckpointerParts {
   readonly log: LedgerLog;
   readonly settings: LedgerSettings;
   readonly counters: LedgerCounters;
+  /** Called when saving failed: the ledger must stop. */
+  readonly failed: (error: unknown) => void;
 }
 
 /** At most so many old blocks go for each new one that is saved: faster than they come, whatever their size. */
@@ -32,6 +34,7 @@ export class Checkpointer {
   #bytesSinceSnapshot: number;
   #running: Promise<void> = Promise.resolve();
   #isRunning = false;
+  #failure: unknown;
 
   constructor(parts: CheckpointerParts) {
     this.#parts = parts;
@@ -44,12 +47,14 @@ export class Checkpointer {
     this.#bytesSinceSnapshot += byteLength;
     if (this.#isRunning) return;
     if (this.#bytes >= this.#parts.settings.checkpointBytes) await this.run();
-    else if (this.#parts.book.isFull) await this.exclusively(() => this.#flush());
+    else if (this.#parts.book.isFull) {
+      await this.exclusively(() => this.#orFail(() => this.#flush()));
+    }
   }
 
   /** Saves everything applied by now. One at a time; a call during another waits and then makes its own. */
   run(): Promise<void> {
-    return this.exclusively(() => this.#checkpoint());
+    return this.exclusively(() => this.#orFail(() => this.#checkpoint()));
   }
 
   /** Runs something while no checkpoint does: what the home holds stays as it is. */
@@ -60,6 +65,21 @@ export class Checkpointer {
       () => {},
     );
     return result;
+  }
+
+  /**
+   * The changes that a checkpoint takes are taken once. One that fails loses them, and the next would save a state
+   * without them, and trim the log that has them: so none follows, and the next opening goes by the log.
+   */
+  async #orFail(save: () => Promise<void>): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure;
+    try {
+      await save();
+    } catch (error) {
+      this.#failure = error;
+      this.#parts.failed(error);
+      throw error;
+    }
   }
 
   /** While the state is written, so many blocks may come that these are saved once more behind it. */
@@ -113,6 +133,7 @@ export class Checkpointer {
         rowCount: rows.rowCount,
         settings,
         historyBytes: historyBytes - trimmed.bytes,
+        ...(book.lostBefore !== null && { lostBefore: book.lostBefore }),
       },
       ...accounts.takeChanges(),
       rowPages: rows.takeDirtyPages(),

@@ -184,12 +184,11 @@ export class History {
   }
 }
 
-/** The key was used, so to say that it is unknown would be wrong. */
+/** The key was used, so to say that it is unknown would be wrong. How it was used nobody can tell. */
 function lostUse({ height }: Location): StoreError {
   return new StoreError(
     'ONCE_RECORD_UNREADABLE',
     `The key was used in block ${height}, which the ledger's history has lost.`,
-    { applied: 'no' },
   );
 }
 

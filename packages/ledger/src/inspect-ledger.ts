@@ -55,6 +55,7 @@ export function readSettings(directory: string): MachineSettings | null {
 class Inspection {
   readonly #directory: string;
   #machine: Machine | null = null;
+  #lostBefore: number | null = null;
   readonly #hashes = new Map<number, string>();
 
   constructor(directory: string) {
@@ -69,6 +70,7 @@ class Inspection {
       return { ok: false, height: 0, assets: [], problem: machine };
     }
     this.#machine = machine;
+    this.#lostBefore = files.meta()?.lostBefore ?? null;
     const { height } = machine;
     const steps = sumBalances(machine.accounts);
     let step = steps.next();
@@ -85,8 +87,16 @@ class Inspection {
     let before: Block | undefined;
     let first = 0;
     let transactions = 0;
+    const lostBefore = this.#lostBefore;
     const fail = (height: number, problem: string): ChainReport => {
-      return { ok: false, first, last, transactions, problem: `block ${height} ${problem}` };
+      return {
+        ok: false,
+        first,
+        last,
+        lostBefore,
+        transactions,
+        problem: `block ${height} ${problem}`,
+      };
     };
     try {
       for (const text of savedBlocks(this.#directory)) {
@@ -105,7 +115,8 @@ class Inspection {
       return fail((before?.header.height ?? 0) + 1, `cannot be read: ${(error as Error).message}`);
     }
     if (last > 0 && (before?.header.height ?? 0) < last) return fail(last, 'is missing');
-    return { ok: true, first, last: before?.header.height ?? 0, transactions, problem: null };
+    const reached = before?.header.height ?? 0;
+    return { ok: true, first, last: reached, lostBefore, transactions, problem: null };
   }
 
   /**

@@ -43,6 +43,8 @@ export interface Opening {
   readonly replayedEntries: number;
   /** Why the state was rebuilt from the snapshot, if it was. */
   readonly rebuiltBecause: string | null;
+  /** Blocks before this height were lost; `null` if none were. */
+  readonly lostBefore: number | null;
 }
 
 export interface LedgerParts {

@@ -72,7 +72,8 @@ async function start({ settings, given, world, log, home }: Start): Promise<Ledg
   const counters = newCounters();
   const term = Math.max(log.lastTerm, machine.term) + 1;
   const barrier = machine.height + 1;
-  const checkpointer = new Checkpointer({ machine, book, home, log, settings, counters });
+  const failed = (error: unknown) => pipeline.stop(error);
+  const checkpointer = new Checkpointer({ machine, book, home, log, settings, counters, failed });
   const pipeline: Pipeline = new Pipeline({
     world,
     log,
@@ -84,14 +85,17 @@ async function start({ settings, given, world, log, home }: Start): Promise<Ledg
     batchTimeoutMs: settings.batchTimeoutMs,
     applied: (byteLength) => {
       counters.batches += 1;
-      checkpointer.noteApplied(byteLength).catch((error) => pipeline.stop(error));
+      // It stops the pipeline itself.
+      checkpointer.noteApplied(byteLength).catch(() => {});
     },
   });
   const hashKey = randomBytes(16).toString('hex');
   await pipeline.barrier(isNew ? machineSettings(settings, hashKey) : undefined);
   await checkpointer.noteApplied(replayed.byteLength);
   const near = new NearTier(world, settings.nearTierEntries, settings.nearTierTtlMs);
-  const opening = { term, barrier, answered, replayedEntries: replayed.entries, rebuiltBecause };
+  const { lostBefore } = book;
+  const replayedEntries = replayed.entries;
+  const opening = { term, barrier, answered, replayedEntries, rebuiltBecause, lostBefore };
   const parts = { world, log, home, machine, book, pipeline, checkpointer, counters, near };
   return new Ledger({ ...parts, opening });
 }

@@ -80,7 +80,10 @@ describe('a ledger that has lost a part of its folder', () => {
     expect(blocks().slice(0, -1)).toEqual(before);
     await expectAllRefused(40, 'a');
     expect(ledger.reads.account('acct_1')?.balance).toBe(40n);
-    expect(await ledger.integrity()).toMatchObject({ ok: true, chain: { first: 1 } });
+    expect(await ledger.integrity()).toMatchObject({
+      ok: true,
+      chain: { first: 1, lostBefore: null },
+    });
   });
 
   it('[L9] refuses every key of its window though history and the log before the snapshot are gone', async () => {
@@ -91,14 +94,45 @@ describe('a ledger that has lost a part of its folder', () => {
     await lose('state/history');
     expect(ledger.firstBlock).toBeGreaterThan(1);
     expect(ledger.getTip().header.height).toBe(height + 1);
-    expect(() => ledger.history.idempotency(CALLER.credential, 'a-0')).toThrow(/has lost/);
+    const lostBefore = ledger.firstBlock;
+    expect(ledger.opening).toMatchObject({ lostBefore });
+    const isLost = expect.objectContaining({
+      applied: 'unknown',
+      message: expect.stringMatching(`has lost .* complete from block ${lostBefore} on`),
+    });
+    expect(() => ledger.history.idempotency(CALLER.credential, 'a-0')).toThrow(isLost);
+    expect(() => ledger.history.transaction('tx_4_0')).toThrow(isLost);
+    expect(() => ledger.history.proof('tx_4_0')).toThrow(isLost);
+    expect(() => ledger.getBlock(4)).toThrow(isLost);
+    expect(() => ledger.recovery(CALLER.credential)).toThrow(isLost);
+    expect(ledger.history.transaction(`tx_${height + 9}_0`)).toBeUndefined();
     expect(ledger.history.idempotency(CALLER.credential, 'unused')).toBeUndefined();
     await expectAllRefused(200, 'a');
     expect(ledger.reads.account('acct_1')?.balance).toBe(200n);
-    expect(await ledger.integrity()).toMatchObject({ ok: true });
+    expect(await ledger.integrity()).toMatchObject({ ok: true, chain: { lostBefore } });
     await lose();
     await expectAllRefused(200, 'a');
-    expect(await ledger.integrity()).toMatchObject({ ok: true });
+    expect(await ledger.integrity()).toMatchObject({ ok: true, chain: { lostBefore } });
+    expect(() => ledger.history.transaction('tx_4_0')).toThrow(isLost);
+  });
+
+  it('[L9] does not take for lost what is trimmed, nor what was lost once the rest is trimmed', async () => {
+    await ledger.close();
+    ledger = await open({ checkpointBytes: 1, snapshotBytes: 1 });
+    await pay(200, 'a');
+    await lose('state/history');
+    const { lostBefore } = ledger.opening;
+    expect(lostBefore).toBeGreaterThan(1);
+    await ledger.close();
+    ledger = await open({ checkpointBytes: 1, historyBytes: 1 });
+    world.advance(2 * HOUR);
+    await pay(30, 'b');
+    await ledger.checkpoint();
+    expect(ledger.firstBlock).toBeGreaterThan(lostBefore as number);
+    expect(ledger.history.transaction('tx_4_0')).toBeUndefined();
+    expect(await ledger.integrity()).toMatchObject({ ok: true, chain: { lostBefore: null } });
+    await lose();
+    expect(ledger.opening).toMatchObject({ lostBefore: null });
   });
 
   it('[L9] gives the same answers from a rebuilt state as before its history was trimmed', async () => {

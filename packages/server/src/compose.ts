@@ -210,7 +210,9 @@ async function openOwnLedger(settings: Settings, log: Logger, store: RecordStore
   try {
     const directory = join(settings.data, 'ledger');
     const ledger = await openLedger({ directory, ...ledgerOptions(settings) });
-    log.info({ ...ledger.opening }, 'ledger_opened');
+    const { rebuiltBecause, lostBefore } = ledger.opening;
+    const isWhole = rebuiltBecause === null && lostBefore === null;
+    log[isWhole ? 'info' : 'warn']({ ...ledger.opening }, 'ledger_opened');
     return ledger;
   } catch (error) {
     await store.close();

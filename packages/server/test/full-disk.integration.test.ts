@@ -1,55 +1,16 @@
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, unlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postJson, startServer } from './running-program.ts';
 import { scrape } from './scrape.ts';
+import { SmallDisk } from './small-disk.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'onceward-full-'));
-
-/** A real file system of its own, of a few MiB; only root may make one. */
-function mount(): boolean {
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=6m', 'onceward-test', folder], {
-      stdio: 'ignore',
-    });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-const isMounted = mount();
-
-afterAll(() => {
-  if (isMounted) execFileSync('umount', [folder]);
-  rmSync(folder, { recursive: true, force: true });
-});
-
-const filler = join(folder, 'filler');
-
-/** Takes all that is left, down to the last page. */
-function fillUp(): void {
-  let bytes = 8 * 1_048_576;
-  for (let part = 0; bytes >= 512; part += 1) {
-    try {
-      writeFileSync(`${filler}.${part}`, Buffer.alloc(bytes));
-    } catch {
-      unlinkSync(`${filler}.${part}`);
-      bytes = Math.floor(bytes / 2);
-    }
-  }
-}
-
-function makeRoom(): void {
-  for (let part = 0; part < 100; part += 1) rmSync(`${filler}.${part}`, { force: true });
-}
+const disk = new SmallDisk('6m');
+afterAll(() => disk.remove());
 
 // Without the right to mount there is no small disk to fill.
-describe.skipIf(!isMounted)('a server whose disk is full', () => {
+describe.skipIf(!disk.isThere)('a server whose disk is full', () => {
   let server: Awaited<ReturnType<typeof startServer>>;
-  const data = join(folder, 'data');
+  const data = join(disk.path, 'data');
   beforeAll(async () => {
     server = await startServer({ ONCEWARD_DATA: data });
   }, 60_000);
@@ -77,7 +38,7 @@ describe.skipIf(!isMounted)('a server whose disk is full', () => {
     expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
     expect(await isUp()).toBe(1);
 
-    fillUp();
+    disk.fillUp();
     await expect
       .poll(async () => (await place(`full-${placed.size}`)).status, { timeout: 20_000 })
       .toBe(503);
@@ -96,7 +57,7 @@ describe.skipIf(!isMounted)('a server whose disk is full', () => {
     expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
     expect((await order('before-0')).headers.get('idempotency-replayed')).toBe('true');
 
-    makeRoom();
+    disk.makeRoom();
     await expect
       .poll(async () => (await fetch(`${server.url}/readyz`)).status, { timeout: 10_000 })
       .toBe(200);

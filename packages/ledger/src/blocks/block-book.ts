@@ -33,19 +33,29 @@ export class BlockBook {
   #first: number;
   #tipHash: string;
   #tipHeight: number;
+  readonly #lostBefore: number;
 
   /** Goes on behind the block of the saved state. Blocks that do not reach up to it without a gap are left out. */
   constructor(home: LedgerHome) {
     this.#home = home;
-    const header = home.meta()?.header;
+    const meta = home.meta();
+    const header = meta?.header;
     this.#tipHash = header === undefined ? NO_BLOCK : hashHeader(header);
     this.#tipHeight = header?.height ?? 0;
     this.#first = firstWithoutGap(home, this.#tipHeight);
+    // Trimming leaves the last block.
+    const isLost = this.#tipHeight > 0 && this.#first > this.#tipHeight;
+    this.#lostBefore = isLost ? this.#first : (meta?.lostBefore ?? 0);
   }
 
   /** The height of the first block that is kept. */
   get first(): number {
     return this.#first;
+  }
+
+  /** Blocks before this height were lost; `null` if none were, or they would have been trimmed by now. */
+  get lostBefore(): number | null {
+    return this.#lostBefore >= this.#first ? this.#lostBefore : null;
   }
 
   get tipHeight(): number {
@@ -75,13 +85,13 @@ export class BlockBook {
 
   block(height: number): Block | undefined {
     if (height === this.#tip?.header.height) return this.#tip;
-    if (height < this.#first || height > this.#tipHeight) return undefined;
+    if (!this.#isKept(height)) return undefined;
     return parseBlock(this.#bytesOf(height).toString());
   }
 
   /** With the length of the block's text, all of which is read. */
   header(height: number): { readonly header: BlockHeader; readonly length: number } | undefined {
-    if (height < this.#first || height > this.#tipHeight) return undefined;
+    if (!this.#isKept(height)) return undefined;
     const bytes = this.#bytesOf(height);
     return { header: readHeader(bytes), length: bytes.length };
   }
@@ -98,7 +108,7 @@ export class BlockBook {
 
   /** One transaction of a block. The others, of which there may be thousands, are stepped over. */
   transactionAt({ height, position }: Location) {
-    if (height < this.#first || height > this.#tipHeight) return undefined;
+    if (!this.#isKept(height)) return undefined;
     const bytes = this.#bytesOf(height);
     const text = readTransaction(bytes, position);
     return text === undefined ? undefined : { text, at: readHeader(bytes).at };
@@ -154,12 +164,23 @@ export class BlockBook {
     }
   }
 
+  /** Throws if there was such a block and it was lost. */
+  #isKept(height: number): boolean {
+    if (height >= this.#first || this.lostBefore === null || !(height >= 1)) {
+      return height >= this.#first && height <= this.#tipHeight;
+    }
+    throw new StoreError(
+      'ONCE_RECORD_UNREADABLE',
+      `The ledger's history has lost block ${height}. It is complete from block ${this.#first} on.`,
+    );
+  }
+
   /** Of a height that is kept. To say that there is no such block would be wrong, if it was lost. */
   #bytesOf(height: number): Buffer {
     const bytes = this.#recent.get(height) ?? this.#home.block(height);
     if (bytes !== undefined) return bytes;
     const message = `Block ${height} of the ledger's history is missing.`;
-    throw new StoreError('ONCE_RECORD_UNREADABLE', message, { applied: 'no' });
+    throw new StoreError('ONCE_RECORD_UNREADABLE', message);
   }
 }
 

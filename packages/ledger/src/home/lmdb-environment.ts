@@ -1,14 +1,14 @@
 import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { LmdbFile } from './lmdb-file.ts';
+import { LmdbFile, type PageAccounts } from './lmdb-file.ts';
 import { LmdbDamage } from './lmdb-page.ts';
 
 /** What is wrong with the file of an environment, if anything is. Without this, LMDB must not map it. */
-export function checkEnvironment(path: string): string | null {
+export function checkEnvironment(path: string, accounts: PageAccounts): string | null {
   let file: LmdbFile | null = null;
   try {
     file = LmdbFile.open(join(path, 'data.mdb'));
-    file?.check();
+    file?.check(accounts);
     return null;
   } catch (error) {
     if (error instanceof LmdbDamage) return error.message;

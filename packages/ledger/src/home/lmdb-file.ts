@@ -30,6 +30,9 @@ interface Tree {
   readonly root: number | null;
 }
 
+/** LMDB refuses to compact a file with pages that are neither used nor free; otherwise they only take room. */
+export type PageAccounts = 'all pages' | 'pages in use';
+
 export interface LmdbEntry {
   readonly key: Buffer;
   readonly value: Buffer;
@@ -80,14 +83,21 @@ export class LmdbFile {
     closeSync(this.#file);
   }
 
-  /** Walks every page of every tree, that of the free pages included. Throws `LmdbDamage` at the first bad one. */
-  check(): void {
+  /**
+   * Walks every page of every tree, that of the free pages included. Throws `LmdbDamage` at the first bad one, and
+   * for a file that must account for each page at the first that is neither used nor free.
+   */
+  check(accounts: PageAccounts): void {
     const seen = this.#newSeen();
     for (const { value } of this.#walk(this.#main, { seen })) {
       if (value.length !== TREE_BYTES) throw new LmdbDamage(0, 'leads to a tree that is none');
       for (const _ of this.#walk(readTree(value, 0), { seen, skipValues: true }));
     }
-    for (const { value } of this.#walk(this.#free, { seen })) this.#checkFree(value, seen);
+    const lists = [...this.#walk(this.#free, { seen })];
+    for (const { value } of lists) this.#claimFree(value, seen);
+    const lost = seen.indexOf(0, METAS);
+    if (accounts === 'all pages' && lost !== -1)
+      throw new LmdbDamage(lost, 'is neither used nor free');
   }
 
   /** What is stored under a name, in the order of its keys. */
@@ -164,7 +174,7 @@ export class LmdbFile {
    * A record of the list: how many words, then the numbers of pages. A negative word is the length of a run whose
    * first page comes next; a zero is nothing.
    */
-  #checkFree(value: Buffer, seen: Uint8Array): void {
+  #claimFree(value: Buffer, seen: Uint8Array): void {
     const damage = new LmdbDamage(this.#free.root ?? 0, 'leads to a bad list of free pages');
     const count = value.length < 8 ? -1 : toNumber(value, 0, 0);
     if (count < 0 || value.length < 8 * (count + 1)) throw damage;
@@ -177,6 +187,7 @@ export class LmdbFile {
       const end = first + (word > 0 ? 1 : -word);
       if (!(first >= METAS && end <= this.#lastPage + 1)) throw damage;
       if (seen.subarray(first, end).includes(1)) throw damage;
+      seen.fill(1, first, end);
     }
   }
 

@@ -11,6 +11,7 @@ import type {
   LedgerHome,
   WindowName,
 } from '../state/ledger-home.ts';
+import { commitTogether } from './commit-together.ts';
 import { checkEnvironment, setAside } from './lmdb-environment.ts';
 import {
   decodeBlock,
@@ -59,7 +60,9 @@ export class LmdbHome implements LedgerHome {
     }
     const damage: string[] = [];
     for (const name of ['state', 'history']) {
-      const problem = checkEnvironment(join(directory, name));
+      // Snapshots are compacted copies of the state. Of the history nobody makes one.
+      const accounts = name === 'state' ? 'all pages' : 'pages in use';
+      const problem = checkEnvironment(join(directory, name), accounts);
       if (problem === null) continue;
       await setAside(directory, name);
       damage.push(`${problem} of the ${name}`);
@@ -111,7 +114,7 @@ export class LmdbHome implements LedgerHome {
     const block = decodeBlock(bytes);
     if (block !== undefined) return block;
     const message = `Block ${height} of the ledger's history does not match its checksum.`;
-    throw new StoreError('ONCE_RECORD_UNREADABLE', message, { applied: 'no' });
+    throw new StoreError('ONCE_RECORD_UNREADABLE', message);
   }
 
   firstBlock(): number | undefined {
@@ -140,9 +143,9 @@ export class LmdbHome implements LedgerHome {
     return this.#saving('history', () => this.#putBlocks(blocks, []));
   }
 
-  async #saving(what: string, work: () => Promise<void>): Promise<void> {
+  async #saving<T>(what: string, work: () => Promise<T>): Promise<T> {
     try {
-      await work();
+      return await work();
     } catch (cause) {
       const why = (cause as Error).message;
       const message = `Saving the ledger's ${what} in ${this.#directory} failed: ${why}.`;
@@ -150,17 +153,19 @@ export class LmdbHome implements LedgerHome {
     }
   }
 
-  async #putBlocks(blocks: ReadonlyMap<number, Buffer>, old: readonly number[]): Promise<void> {
-    await this.#history.batch(() => {
-      for (const [height, bytes] of blocks) {
-        void this.#blocks.put(height, encodeBlock(bytes));
-      }
-      for (const height of old) void this.#blocks.remove(height);
+  #putBlocks(blocks: ReadonlyMap<number, Buffer>, old: readonly number[]): Promise<void> {
+    const database = this.#blocks;
+    return commitTogether(this.#history, function* writes() {
+      for (const [height, bytes] of blocks) yield database.put(height, encodeBlock(bytes));
+      for (const height of old) yield database.remove(height);
     });
-    await this.#history.flushed;
   }
 
-  async snapshot(): Promise<number> {
+  snapshot(): Promise<number> {
+    return this.#saving('snapshot', () => this.#snapshot());
+  }
+
+  async #snapshot(): Promise<number> {
     const height = this.meta()?.header.height ?? 0;
     const folder = snapshotFolder(this.#directory, height);
     if (height === this.#snapshotHeight) return height;
@@ -183,7 +188,7 @@ export class LmdbHome implements LedgerHome {
   async restoreSnapshot(): Promise<void> {
     const folder = join(this.#directory, 'state');
     const copy = snapshotFolder(this.#directory, this.#snapshotHeight);
-    if (checkEnvironment(copy) !== null) {
+    if (checkEnvironment(copy, 'all pages') !== null) {
       await setAside(this.#directory, basename(copy));
     }
     const isThere = existsSync(join(copy, 'data.mdb'));
@@ -241,31 +246,33 @@ class StateDatabases {
     return text === undefined ? undefined : decodeMeta(text);
   }
 
-  async save(checkpoint: Checkpoint): Promise<void> {
+  save(checkpoint: Checkpoint): Promise<void> {
+    return commitTogether(this.environment, () => this.#writes(checkpoint));
+  }
+
+  *#writes(checkpoint: Checkpoint): Generator<Promise<boolean>> {
     const { height } = checkpoint.meta.header;
-    await this.environment.batch(() => {
-      for (const [page, bytes] of checkpoint.accountPages) {
-        void this.accounts.put(page, bytes as Buffer);
-      }
-      for (const [page, bytes] of checkpoint.balancePages) {
-        void this.balances.put(page, bytes as Buffer);
-      }
-      for (const [page, text] of checkpoint.rowPages) void this.rows.put(page, text);
-      for (const window of ['keys', 'receipts'] as const) {
-        const database = this.windows[window];
-        const { runs, since } = checkpoint.windows[window];
-        for (const run of [...database.getKeys({ end: [since, 0] })]) void database.remove(run);
-        for (const run of runs) void database.put([run.until, height], encodeRun(run));
-      }
-      void this.#metas.put('checkpoint', encodeMeta(checkpoint.meta));
-    });
-    await this.environment.flushed;
+    for (const [page, bytes] of checkpoint.accountPages) {
+      yield this.accounts.put(page, bytes as Buffer);
+    }
+    for (const [page, bytes] of checkpoint.balancePages) {
+      yield this.balances.put(page, bytes as Buffer);
+    }
+    for (const [page, text] of checkpoint.rowPages) yield this.rows.put(page, text);
+    for (const window of ['keys', 'receipts'] as const) {
+      const database = this.windows[window];
+      const { runs, since } = checkpoint.windows[window];
+      for (const run of [...database.getKeys({ end: [since, 0] })]) yield database.remove(run);
+      for (const run of runs) yield database.put([run.until, height], encodeRun(run));
+    }
+    yield this.#metas.put('checkpoint', encodeMeta(checkpoint.meta));
   }
 }
 
 function openEnvironment(path: string): RootDatabase {
   // Each commit is synced before it is announced: without `overlappingSync` that is LMDB's own, plain promise.
-  return open({ path, maxDbs: 8, overlappingSync: false });
+  // A batch of its own for each turn would fail with a promise that no caller can reach.
+  return open({ path, maxDbs: 8, overlappingSync: false, eventTurnBatching: false });
 }
 
 function snapshotFolder(directory: string, height: number): string {

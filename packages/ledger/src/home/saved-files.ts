@@ -19,7 +19,7 @@ export class SavedFiles {
 
   /** What is wrong with the pages, if anything is. */
   check(): string | null {
-    return checkEnvironment(this.#environment);
+    return checkEnvironment(this.#environment, 'all pages');
   }
 
   meta(): CheckpointMeta | undefined {

@@ -16,6 +16,8 @@ export interface CheckpointMeta {
   readonly settings: MachineSettings;
   /** How long the texts of all blocks are that are kept. */
   readonly historyBytes: number;
+  /** Blocks before this height were lost, not trimmed. Absent if none were. */
+  readonly lostBefore?: number;
 }
 
 /** Changes of accounts. Good until `save` resolves; who keeps them longer makes copies. */

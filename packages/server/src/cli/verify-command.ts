@@ -27,14 +27,17 @@ async function verify(options: Record<string, string | boolean | undefined>): Pr
     throw new CommandFailure('absent', `there is no ledger in ${settings.data}`);
   }
   const { ok, chain, state, log } = await inspect(directory);
+  const { lostBefore, ...blocks } = chain;
   const assets = state.assets.map(({ sum, ...rest }) => ({ ...rest, sum: sum.toString() }));
-  report(options, { ok, chain, state: { ...state, assets }, log }, () => {
+  const shown = { ...blocks, lost_before: lostBefore };
+  report(options, { ok, chain: shown, state: { ...state, assets }, log }, () => {
     const verdict = (fine: boolean, problem: string | null) =>
       fine ? styled('green', 'sound') : `${styled('red', 'NOT SOUND')}: ${problem}`;
     return table(
       ['what', 'verdict'],
       [
         [`blocks ${chain.first} to ${chain.last}`, verdict(chain.ok, chain.problem)],
+        ...(lostBefore === null ? [] : [[`blocks before ${lostBefore}`, styled('red', 'LOST')]]),
         ['transactions in them', `${chain.transactions}`],
         [`state after block ${state.height}`, verdict(state.ok, state.problem)],
         [`log entries ${log.first} to ${log.last}`, verdict(log.ok, log.problem)],

@@ -16,6 +16,7 @@ import type { Principal, Role } from '../../credentials/credential.ts';
 import type { CredentialStore } from '../../credentials/credential-store.ts';
 import type { Source } from '../../credentials/guess-limit.ts';
 import { callerOf } from '../caller.ts';
+import { FailureLog } from '../failure-log.ts';
 import { CODE_HEADER } from './rpc-error.ts';
 
 const PRINCIPAL = createContextKey<Principal | null>(null);
@@ -89,14 +90,20 @@ export function firstSentIn({ requestHeader }: HandlerContext): { readonly first
 
 /** What goes wrong on this side stays in the log; the caller learns whether anything happened. */
 export function hideFaults(log: Logger): Interceptor {
+  const failures = new FailureLog(log);
   return (next) => async (request) => {
     try {
       return await next(request);
     } catch (error) {
       if (error instanceof ConnectError) throw error;
-      log.error({ err: error, method: request.method.name }, 'ledger_failed');
+      const method = request.method.name;
       if (!(error instanceof StoreError)) {
+        log.error({ err: error, method }, 'ledger_failed');
         throw new ConnectError('The fault is on this side and has been logged.', Code.Internal);
+      }
+      failures.write(error, { method });
+      if (error.code === 'ONCE_RECORD_UNREADABLE') {
+        throw new ConnectError(error.message, Code.Unavailable);
       }
       const known = error.applied === 'no' ? 'Nothing happened.' : 'Whether this happened is open.';
       const advice = 'Send it again with the same key when the ledger is back.';

@@ -133,6 +133,7 @@ export const integrity = z.object({
     ok: z.boolean(),
     first: z.int(),
     last: z.int(),
+    lost_before: z.int().nullable(),
     transactions: z.int(),
     problem: z.string().nullable(),
   }),

@@ -4,6 +4,7 @@ import { StoreError } from 'onceward';
 import type { Logger } from 'pino';
 import { toProblem } from '../../api/refusals.ts';
 import type { Api } from '../../api/zod-schemas.ts';
+import { FailureLog } from '../failure-log.ts';
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
@@ -37,9 +38,10 @@ export function sendText(reply: FastifyReply, status: number, text: string): Fas
 
 /** Everything else that goes wrong at these routes leaves in the same envelope. */
 export function refuseInEnvelopes(api: Api, log: Logger): void {
+  const failures = new FailureLog(log);
   api.setErrorHandler((error, request, reply) => {
     if (error instanceof StoreError) {
-      log.error({ err: error, route: request.routeOptions.url }, 'ledger_failed');
+      failures.write(error, { route: request.routeOptions.url });
       reply.header('retry-after', 1);
       return sendError(reply, 503, unavailable(error));
     }

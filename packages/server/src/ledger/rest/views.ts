@@ -94,12 +94,13 @@ export function showRecovered(record: RecoveredTransaction) {
 }
 
 export function showIntegrity({ ok, chain, state }: IntegrityReport) {
+  const { lostBefore, ...blocks } = chain;
   const assets = state.assets.map(({ asset, accounts, sum }) => ({
     asset,
     accounts,
     sum: `${sum}`,
   }));
-  return { ok, chain, state: { ...state, assets } };
+  return { ok, chain: { ...blocks, lost_before: lostBefore }, state: { ...state, assets } };
 }
 
 /** All transactions of a block have one time, so the last one is likely to be asked for again. */
