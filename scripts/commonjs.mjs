@@ -18,7 +18,7 @@ await build({
   platform: 'node',
   target: 'node20',
   format: 'cjs',
-  // What a module knows its own place by. Whoever asks takes a path as well as an address.
+  // What a module knows its own place by. Callers take a path as well as a URL.
   define: { 'import.meta.url': '__filename' },
 });
 for (const path of files.filter((path) => path.endsWith('.d.ts'))) {

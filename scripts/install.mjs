@@ -68,7 +68,7 @@ async function acquireLock() {
   );
 }
 
-/** Moves the lock of a dead process away. Only one of several movers finds the file; the others find it gone. */
+/** Moves the lock of a dead process away. Only one of several movers finds the file; the others find it missing. */
 function breakStaleLock() {
   const holder = readText(LOCK);
   if (holder === undefined || holder === '' || isAlive(Number(holder))) return;

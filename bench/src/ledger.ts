@@ -22,7 +22,7 @@ export async function benchLedger(report: Report, { quick }: BenchOptions): Prom
     `${accounts.toLocaleString('en')} accounts, ${IN_FLIGHT} in flight`;
   const few = await Subject.open(FEW, windowMs);
   const sql: number[] = [];
-  // In turns, so that a change of the machine's mood meets both.
+  // Alternating, so that noise of the machine affects both.
   for (let round = 0; round < rounds; round += 1) {
     sql.push(await measureSql(FEW, (2 * windowMs) / 1_000));
     await few.pay(2);
@@ -123,7 +123,7 @@ async function payFor(ledger: Ledger, accounts: number, ms: number, name: string
   return { perSecond, cpuMicros: (user + system) / paid };
 }
 
-/** Between two accounts that are chosen anew each time, evenly: no cache is helped. */
+/** Between two accounts that are drawn each time, uniformly: no cache is helped. */
 function payment(accounts: number) {
   const from = Math.floor(Math.random() * accounts);
   const to = (from + 1 + Math.floor(Math.random() * (accounts - 1))) % accounts;

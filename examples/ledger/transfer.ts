@@ -20,7 +20,7 @@ const WAIT_MS = 100;
 
 /**
  * Moves money once, however often it has to ask. The ledger never replays an answer: that the key is used already is
- * the answer, and what became of it can be looked up.
+ * the answer, and its outcome can be looked up.
  */
 export async function transfer(bank: Bank, order: Transfer): Promise<Outcome> {
   for (let tries = 0; tries < TRIES; tries += 1) {

@@ -6,7 +6,7 @@ const FIRST_PORT = 20_000;
 const PORTS = 12_000;
 const TRIES = 100;
 
-/** Whoever was given one may not listen there yet. */
+/** Its user may not listen there yet. */
 const given = new Set<number>();
 
 /** A port that nobody listened on a moment ago, and that this process has not given to anybody before. */

@@ -108,7 +108,7 @@ async function startNode(
     ...['--maxmemory-policy', options.maxmemoryPolicy ?? 'noeviction'],
     ...(busPort === null ? [] : ['--cluster-enabled', 'yes', '--cluster-port', String(busPort)]),
     ...(options.tls === undefined ? [] : tlsArguments(String(tlsPort), options.tls)),
-    // A node that is gone is noticed within seconds, yet a busy machine is not taken for a dead one.
+    // A dead node is noticed within seconds, yet a busy machine is not taken for a dead one.
     ...(busPort === null ? [] : ['--cluster-node-timeout', '5000']),
   ];
   const server = serverProcess(folder, {

@@ -21,7 +21,7 @@ describe('npm run simulate', () => {
     expect(code).toBe(0);
   });
 
-  it('tells the story of one seed', async () => {
+  it('prints the history of one seed', async () => {
     const { stdout } = await simulate('--seed', '3');
     expect(stdout).toMatch(/^seed 3: no violation/);
     expect(stdout).toMatch(/reaches p\dl1/);

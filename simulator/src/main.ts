@@ -7,7 +7,7 @@ import { WORLDS, type WorldName } from './worlds.ts';
 const STORY_LINES = 40;
 
 const USAGE = `Usage: npm run simulate -- [--seeds N] [--from S] [--jobs J] [--world engine|end-to-end]
-       npm run simulate -- --seed S [--world …]     tells the story of one seed`;
+       npm run simulate -- --seed S [--world …]     prints the history of one seed`;
 
 interface Settings {
   readonly seeds: number;

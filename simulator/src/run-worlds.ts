@@ -1,6 +1,6 @@
-import { drawPlan } from './draw-plan.ts';
-import type { Plan } from './plan.ts';
-import { Simulation } from './simulation.ts';
+import { drawPlan } from './engine/draw-plan.ts';
+import type { Plan } from './engine/plan.ts';
+import { Simulation } from './engine/simulation.ts';
 
 /** Worlds that are moved on in one turn of the event loop. They know nothing of each other. */
 const ABREAST = 32;

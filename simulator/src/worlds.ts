@@ -1,10 +1,10 @@
-import { drawPlan } from './draw-plan.ts';
 import { drawEndToEnd } from './end-to-end/draw-plan.ts';
 import { EndToEndWorld } from './end-to-end/end-to-end-world.ts';
 import { atRest, shrinkEndToEnd, tellEndToEnd } from './end-to-end/shrink.ts';
+import { drawPlan } from './engine/draw-plan.ts';
+import { condensed, shrink, tellStory } from './engine/shrink.ts';
+import { Simulation } from './engine/simulation.ts';
 import { microtasksDone, type WorldKind } from './run-worlds.ts';
-import { condensed, shrink, tellStory } from './shrink.ts';
-import { Simulation } from './simulation.ts';
 
 export type WorldName = 'engine' | 'end-to-end';
 

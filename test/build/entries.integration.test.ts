@@ -48,7 +48,7 @@ beforeAll(async () => {
 });
 afterAll(() => packed?.dispose());
 
-/** Loads what it is told by import, or by require, or both ways, and prints the names that it found. */
+/** Loads what it is given by import, or by require, or both ways, and prints the names that it found. */
 const LOAD = `
 import { createRequire } from 'node:module';
 const require = createRequire(import.meta.url);

@@ -33,7 +33,7 @@ function check(code: string) {
   return { status, lines };
 }
 
-it('a promise that is let go is found, whoever made it', () => {
+it('a floating promise is found, wherever it was made', () => {
   const code = [
     "import { readFile } from 'node:fs/promises';",
     'interface Port { close(): Promise<void>; changed?(): Promise<void> }',

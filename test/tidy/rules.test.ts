@@ -96,6 +96,9 @@ describe('a planted violation', () => {
     ["a machine's path", 'bench/src/a.ts', "export const x = '/home/me/x';"],
     ["a registry's host", 'docs/a.md', 'see registry.example.org'],
     ['talk of how it was made', 'docs/a.md', 'As decided in the previous session.'],
+    ['a caller without a name', 'bench/src/a.ts', '// Whoever asks gets it.'],
+    ['a title that has to be translated', 'bench/src/a.ts', "f('lest it runs twice');"],
+    ['a number that has to be translated', 'docs/a.md', 'the how-manieth request'],
   ];
   for (const [what, path, text] of planted) {
     it(`is found with its place: ${what}`, () => {
@@ -122,6 +125,7 @@ describe('a planted violation', () => {
     ['a reasoned skip', 'a.test.ts', "// Needs a loop device.\nit.skip('works', () => {});"],
     ['a reasoned error', 'bench/src/a.ts', '// @ts-expect-error: the option must not exist'],
     ['a header of HTTP', 'docs/a.md', 'The User-Agent header is kept.'],
+    ['a word within another', 'docs/a.md', 'The latest is the smallest.'],
   ];
   for (const [what, path, text] of innocent) {
     it(`is not seen in ${what}`, () => {

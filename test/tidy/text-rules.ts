@@ -126,6 +126,17 @@ export const textRules: readonly Rule[] = [
             (word) => `"${word}" is about how it was made`,
           ),
   },
+  {
+    name: "text uses the field's words",
+    check: (file) =>
+      RULES.test(file.path)
+        ? []
+        : matches(
+            file.text,
+            /\b(whoever|lest|how-manieth)\b/gi,
+            (word) => `"${word}": name the caller, client or process, or say "so that"`,
+          ),
+  },
 ];
 
 function isRecord({ keys, hasSpread }: ObjectLiteral): boolean {

@@ -31,6 +31,21 @@ describe('in this workspace', () => {
   }
 });
 
+/** More than this is several rooms in one. */
+const MOST_IN_A_FOLDER = 20;
+
+describe('folders', () => {
+  it(`no folder has more than ${MOST_IN_A_FOLDER} source files`, () => {
+    const counts = new Map<string, number>();
+    for (const { path } of files) {
+      if (!path.endsWith('.ts') || /\.(test|fixture|sql|lua)\.ts$/.test(path)) continue;
+      const folder = path.slice(0, path.lastIndexOf('/'));
+      if (folder.split('/').includes('src')) counts.set(folder, (counts.get(folder) ?? 0) + 1);
+    }
+    expect([...counts].filter(([, count]) => count > MOST_IN_A_FOLDER)).toEqual([]);
+  });
+});
+
 describe('what is embedded', () => {
   it('every SQL and Lua file has a module with the same text, which `npm run embed` writes', () => {
     const wanted = embeddedModules(files);

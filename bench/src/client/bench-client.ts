@@ -19,55 +19,55 @@ interface Course {
   readonly slowestMs: number;
   /** The longest task of the page, or 0 if none took 50 ms; that is how browsers report them. */
   readonly longestTaskMs: number;
-  /** The longest time that a timer of 5 ms was late by: what a user would feel, whoever is at fault. */
+  /** The longest time that a timer of 5 ms was late by: what a user would feel, whatever the cause. */
   readonly longestStallMs: number;
 }
 
 /** The outbox in Chromium with a long queue: what it costs to fill, to open again and to send. */
 export async function benchClient(report: Report, { quick }: BenchOptions): Promise<void> {
   const operations = quick ? 1_000 : 10_000;
-  const tell = (name: string, metric: string, value: number) =>
+  const emit = (name: string, metric: string, value: number) =>
     report({ bench: 'client', case: name, metric, value });
-  tell('fetch wrapper and outbox, minified, gzip', 'kB', (await bundleBytes()) / KB);
+  emit('fetch wrapper and outbox, minified, gzip', 'kB', (await bundleBytes()) / KB);
 
   const server = await startOrdersServer(await bundlePage());
   const rig = await BrowserRig.start(server.url);
   const tellCourse = (name: string, course: Course, count: number) => {
-    tell(`${name}: mean of each`, 'ms', course.totalMs / count);
-    tell(`${name}: slowest`, 'ms', course.slowestMs);
-    tell(`${name}: longest task (0: none of 50 ms)`, 'ms', course.longestTaskMs);
-    tell(`${name}: longest stall of a timer`, 'ms', course.longestStallMs);
+    emit(`${name}: mean of each`, 'ms', course.totalMs / count);
+    emit(`${name}: slowest`, 'ms', course.slowestMs);
+    emit(`${name}: longest task (0: none of 50 ms)`, 'ms', course.longestTaskMs);
+    emit(`${name}: longest stall of a timer`, 'ms', course.longestStallMs);
   };
   try {
     const heap = await fill(rig, operations, tellCourse);
-    tell('heap of the empty page', 'MB', heap.empty / MB);
-    tell(`heap with ${operations / 10} waiting`, 'MB', heap.some / MB);
-    tell(`heap with ${operations} waiting`, 'MB', heap.all / MB);
+    emit('heap of the empty page', 'MB', heap.empty / MB);
+    emit(`heap with ${operations / 10} waiting`, 'MB', heap.some / MB);
+    emit(`heap with ${operations} waiting`, 'MB', heap.all / MB);
     const sent = await send(rig, server, operations, tellCourse);
-    tell(`heap with ${operations} sent`, 'MB', sent / MB);
+    emit(`heap with ${operations} sent`, 'MB', sent / MB);
   } finally {
     await rig.stop();
     await server.close();
   }
 }
 
-type TellCourse = (name: string, course: Course, count: number) => void;
+type EmitCourse = (name: string, course: Course, count: number) => void;
 
-async function fill(rig: BrowserRig, operations: number, tell: TellCourse) {
+async function fill(rig: BrowserRig, operations: number, emit: EmitCourse) {
   const tab = await rig.openTab();
   const empty = await heapOf(rig, tab);
   const few = operations / 10;
   await queue(tab, 0, few, false);
   const some = await heapOf(rig, tab);
-  tell('queued one by one', await queue(tab, few, operations, false), operations - few);
+  emit('queued one by one', await queue(tab, few, operations, false), operations - few);
   const all = await heapOf(rig, tab);
   await tab.evaluate(() => page.discard());
-  tell('queued all at once', await queue(tab, 0, operations, true), operations);
+  emit('queued all at once', await queue(tab, 0, operations, true), operations);
   await tab.close();
-  // Nothing is compiled yet: the page stands still for longer than it ever will again.
+  // Nothing is compiled yet: the page blocks for longer than it ever will again.
   const fresh = await rig.openTab();
   await fresh.evaluate(() => page.discard());
-  tell('queued all at once, first of all', await queue(fresh, 0, operations, true), operations);
+  emit('queued all at once, first of all', await queue(fresh, 0, operations, true), operations);
   await fresh.close();
   return { empty, some, all };
 }
@@ -77,7 +77,7 @@ async function send(
   rig: BrowserRig,
   server: OrdersServer,
   operations: number,
-  tell: TellCourse,
+  emit: EmitCourse,
 ): Promise<number> {
   const tab = await rig.openTab();
   const course = await tab.evaluate(async () => {
@@ -92,7 +92,7 @@ async function send(
   if (effects.length !== operations || effects.some((times) => times !== 1)) {
     throw new Error(`${effects.length} of ${operations} orders happened, or some of them twice`);
   }
-  tell('found waiting and sent', course, operations);
+  emit('found waiting and sent', course, operations);
   return heapOf(rig, tab);
 }
 

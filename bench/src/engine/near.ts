@@ -27,7 +27,7 @@ export function benchNearTier(report: Report, { quick }: BenchOptions): void {
   }
 }
 
-/** Retries come soon after: a duplicate mostly meets one of the latest entries, still in the processor's caches. */
+/** Retries come soon after: a duplicate mostly hits one of the latest entries, still in the CPU's caches. */
 const SPREADS = {
   'near tier, duplicate of a recent one': 1_000,
   'near tier, duplicate of any one at random': ENTRIES,
@@ -90,14 +90,14 @@ function measureEach(samples: number, { known, check }: Filled): number[] {
 
 const EACH = 500;
 
-/** The median of many short runs, so that a pause of the collector does not count. */
+/** The median of many short runs, so that a GC pause does not count. */
 function sample(samples: number, known: readonly Arrival[], check: Check): number {
   const runs: number[] = [];
   let at = 1;
   for (let run = 0; run < samples; run += 1) {
     const arrivals: Arrival[] = [];
     for (let i = 0; i < EACH; i += 1) {
-      // A stride that is prime to their number: every look-up meets another one.
+      // A stride that is prime to their number: every lookup hits another one.
       at = (at + 7_919) % known.length;
       arrivals.push(asItArrives(known[at]!));
     }

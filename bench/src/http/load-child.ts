@@ -19,7 +19,7 @@ export interface LoadResult {
   readonly seconds: number;
   /** Answers other than 2xx. */
   readonly refused: number;
-  /** `null`: not looked at. */
+  /** `null`: not checked. */
   readonly replayed: number | null;
 }
 

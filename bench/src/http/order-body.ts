@@ -1,2 +1,2 @@
-/** What every load sends, unless it is told otherwise. */
+/** What every load sends, by default. */
 export const BODY = '{"item":"widget","amount":4098,"note":"one of many"}';

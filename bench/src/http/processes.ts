@@ -69,7 +69,7 @@ async function portOf(child: ChildProcess): Promise<number> {
   throw new Error(`the gateway ended before it was ready: ${printed}`);
 }
 
-/** Processor time of a process that does not tell it itself, from clock ticks of 10 ms. */
+/** Processor time of a process that does not report it itself, from clock ticks of 10 ms. */
 function usedMicros(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
@@ -101,7 +101,7 @@ export async function runLoad(task: LoadTask): Promise<LoadResult> {
   }
 }
 
-/** Where each process puts what it stores; gone when it is stopped. */
+/** Where each process puts what it stores; removed when it is stopped. */
 const folders = new Map<ChildProcess, string>();
 
 function start(file: URL, args: readonly string[]): ChildProcess {

@@ -11,7 +11,7 @@ import type { LoadProcess } from './processes.ts';
 
 const run = promisify(execFile);
 
-/** Each request with a key of its own. Answers are not looked into but for their status. */
+/** Each request with a key of its own. Of answers only the status is checked. */
 const SCRIPT = `
 local count, prefix = 0, ''
 local body = '${BODY}'

@@ -29,7 +29,7 @@ export async function benchJobs(report: Report, options: BenchOptions): Promise<
   }
   await rm(folder, { recursive: true });
   const bare = median(samples.bare.map(({ perSecond }) => perSecond));
-  const tell = (name: string, measured: readonly Sample[]) => {
+  const emit = (name: string, measured: readonly Sample[]) => {
     const value = median(measured.map(({ perSecond }) => perSecond));
     const figure = { bench: 'jobs', case: name } as const;
     const ratio = value / bare;
@@ -37,10 +37,10 @@ export async function benchJobs(report: Report, options: BenchOptions): Promise<
     const cpu = median(measured.map(({ cpuMicros }) => cpuMicros));
     report({ ...figure, metric: 'µs CPU/job', value: cpu });
   };
-  tell('POST /jobs, Fastify bare', samples.bare);
-  tell('POST /jobs, gate and manager in one, wal', samples.intake);
-  tell('the same, and it runs the jobs', samples.both);
-  tell('gate and manager apart, which runs the jobs', samples.split);
+  emit('POST /jobs, Fastify bare', samples.bare);
+  emit('POST /jobs, gate and manager in one, wal', samples.intake);
+  emit('the same, and it runs the jobs', samples.both);
+  emit('gate and manager apart, which runs the jobs', samples.split);
 }
 
 type Samples = Record<'bare' | 'intake' | 'both' | 'split', Sample[]>;

@@ -27,7 +27,7 @@ export async function benchDoors(report: Report, { quick }: BenchOptions): Promi
     bare.push(await measure('bare', ms));
     ledger.push(await measure('ledger', ms));
   }
-  const tell = (name: string, samples: readonly Sample[]) => {
+  const emit = (name: string, samples: readonly Sample[]) => {
     const figure = { bench: 'ledger', case: name, against: 'Fastify bare' } as const;
     const value = median(samples.map(({ perSecond }) => perSecond));
     const ratio = value / median(bare.map(({ perSecond }) => perSecond));
@@ -36,8 +36,8 @@ export async function benchDoors(report: Report, { quick }: BenchOptions): Promi
     const cpuRatio = cpu / median(bare.map(({ cpuMicros }) => cpuMicros));
     report({ ...figure, metric: 'µs CPU/request', value: cpu, ratio: cpuRatio });
   };
-  tell('POST /transaction, Fastify bare', bare);
-  tell('POST /transaction, ledger', ledger);
+  emit('POST /transaction, Fastify bare', bare);
+  emit('POST /transaction, ledger', ledger);
 }
 
 interface Sample {

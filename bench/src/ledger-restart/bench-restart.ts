@@ -17,7 +17,7 @@ export async function benchRestart(report: Report, { quick }: BenchOptions): Pro
   const transactions = quick ? 500_000 : 10_000_000;
   const directory = await mkdtemp(join(tmpdir(), 'onceward-bench-restart-'));
   const name = `${count(transactions)} transactions, ${count(accounts)} accounts`;
-  const tell = (what: string, metric: string, value: number) =>
+  const emit = (what: string, metric: string, value: number) =>
     report({ bench: 'ledger-restart', case: what, metric, value });
   try {
     const begun = performance.now();
@@ -25,17 +25,17 @@ export async function benchRestart(report: Report, { quick }: BenchOptions): Pro
     await answerOf<Opened>(writer);
     await answerOf<'filled'>(writer);
     await kill(writer);
-    tell(name, 's to fill', (performance.now() - begun) / 1_000);
+    emit(name, 's to fill', (performance.now() - begun) / 1_000);
     for (const folder of ['log', 'state']) {
-      tell(`disk: ${folder}`, 'MiB', (await sizeOf(join(directory, folder))) / MIB);
+      emit(`disk: ${folder}`, 'MiB', (await sizeOf(join(directory, folder))) / MIB);
     }
     const reader = start(directory);
     const opened = await answerOf<Opened>(reader);
     await kill(reader);
-    tell('opened after kill -9', 'ms', opened.openMs);
-    tell('its process, from its start', 'ms', opened.processMs);
-    tell('log entries replayed', 'entries', opened.replayedEntries);
-    tell('resident memory then', 'MiB', opened.residentBytes / MIB);
+    emit('opened after kill -9', 'ms', opened.openMs);
+    emit('its process, from its start', 'ms', opened.processMs);
+    emit('log entries replayed', 'entries', opened.replayedEntries);
+    emit('resident memory then', 'MiB', opened.residentBytes / MIB);
     if (opened.rebuiltBecause !== null) throw new Error(`rebuilt: ${opened.rebuiltBecause}`);
   } finally {
     await rm(directory, { recursive: true, force: true });

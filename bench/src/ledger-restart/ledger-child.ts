@@ -1,7 +1,7 @@
 import { type Ledger, openLedger } from '@onceward/ledger';
 
 /**
- * node ledger-child.ts DIRECTORY [ACCOUNTS TRANSACTIONS]: opens a ledger, says how long that took, and, if told how
+ * node ledger-child.ts DIRECTORY [ACCOUNTS TRANSACTIONS]: opens a ledger, says how long that took, and, if given how
  * many, fills it and says so. Then it waits to be killed: nothing is saved that a crash would not leave.
  */
 const [directory = '', accounts = '0', transactions = '0'] = process.argv.slice(2);

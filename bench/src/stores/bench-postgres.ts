@@ -46,7 +46,7 @@ export async function benchPostgres(report: Report, { quick }: BenchOptions): Pr
   await writeFile(script, CYCLE);
   await run(join(server.programs, 'psql'), [server.url, '-v', 'ON_ERROR_STOP=1', '-c', SCHEMA]);
   const pool = new Pool({ connectionString: server.url });
-  // A connection that idles may be told that the server goes before it has heard that the pool does.
+  // An idle connection may get the server's shutdown before the pool's end.
   pool.on('error', () => {});
   const store = await openPostgresStore({ pool, timeoutMs: 10_000 });
   const target = storeTarget('PostgreSQL store', store);

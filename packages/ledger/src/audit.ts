@@ -79,7 +79,7 @@ export class Audit {
   }
 
   /**
-   * The transactions of one credential that were committed and, for all that the log tells, not answered before
+   * The transactions of one credential that were committed and, as far as the log shows, not answered before
    * this opening, and those that were answered last. A caller that got no answer before the restart finds its key
    * here, or may send again.
    */
@@ -190,7 +190,7 @@ export class Audit {
 function lostBlock(height: number): StoreError {
   return new StoreError(
     'ONCE_RECORD_UNREADABLE',
-    `Block ${height} of the ledger's history is missing, so nobody can tell what it committed.`,
+    `Block ${height} of the ledger's history is missing, so what it committed is unknown.`,
     { applied: 'no' },
   );
 }

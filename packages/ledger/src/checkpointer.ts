@@ -18,12 +18,12 @@ export interface CheckpointerParts {
 /** At most so many old blocks go for each new one that is saved: faster than they come, whatever their size. */
 const DROPPED_FOR_EACH = 2;
 const DROPPED_AT_LEAST = 1_000;
-/** Looking for them lets others run this often. */
+/** The search for them yields to the event loop this often. */
 const LOOKED_AT_ONCE = 200;
 
 /**
  * Saves the applied state from time to time, so that a restart replays only what came after, and sets a copy
- * aside more seldom, so that the log before it can go. Writing goes on meanwhile: what is saved is the state of
+ * aside less often, so that the log before it can be removed. Writing goes on meanwhile: what is saved is the state of
  * one moment.
  */
 export class Checkpointer {

@@ -41,7 +41,7 @@ export async function inspectLedger(
   const state = inspection.checkState();
   const chain = inspection.checkChain(progress);
   const log = await inspection.checkLog(folder, fileSystem);
-  // Whoever opened it meanwhile has changed it under our eyes.
+  // A process that opened it meanwhile has changed what was read.
   await fileSystem.lock(folder);
   return { ok: chain.ok && state.ok && log.ok, chain, state, log };
 }
@@ -129,7 +129,7 @@ class Inspection {
 
   async #replay(log: EmbeddedLog): Promise<string | null> {
     const height = this.#machine?.height ?? 0;
-    if (log.lastIndex === 0 && height > 0) return `the log is gone; the state is at ${height}`;
+    if (log.lastIndex === 0 && height > 0) return `the log is missing; the state is at ${height}`;
     if (log.lastIndex < height) {
       return `the log ends at entry ${log.lastIndex}, before the state at ${height}`;
     }

@@ -36,7 +36,7 @@ const READ_AT_ONCE = MIB;
 /** How the ledger came up this time. */
 export interface Opening {
   readonly term: number;
-  /** The height of the block that this life began with. */
+  /** The height of the block at opening. */
   readonly barrier: number;
   /** The height up to which every request is known to have been answered before. */
   readonly answered: number;
@@ -238,7 +238,7 @@ export class Ledger {
       else await checkpointer.exclusively(async () => {});
     } finally {
       await home.close();
-      // A log that has failed says so again when it is closed; its callers have heard.
+      // A failed log rejects again when it is closed; its callers have the error.
       await log.close().catch((error) => {
         if (pipeline.failure === undefined) throw error;
       });

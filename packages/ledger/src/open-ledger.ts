@@ -97,8 +97,8 @@ async function start({ settings, given, world, log, home }: Start): Promise<Ledg
 }
 
 /**
- * A replica that went by its own environment would forget other keys than the rest. So whoever opens a ledger
- * either says nothing about these settings, or what its log says.
+ * A replica with settings of its own would expire other keys than the rest. So a caller that opens a ledger
+ * leaves these settings out, or gives those of its log.
  */
 function assertAgreement(given: Partial<LedgerSettings>, machine: Machine): void {
   const disagreements = findDisagreements(given, settingsOf(machine.settings));

@@ -39,7 +39,7 @@ export async function recover(
   let entries = 0;
   let byteLength = 0;
   let answered = 0;
-  // From the last entry that the state knows, which tells what had been answered.
+  // From the last entry that the state knows, which has what was answered.
   for await (const record of log.read(Math.max(1, machine.height))) {
     const entry = decodeEntry(record.text);
     answered = entry.answered;
@@ -64,7 +64,8 @@ function assertLogIsWhole(home: LedgerHome, log: LedgerLog): void {
   };
   for (const [what, height] of Object.entries(known)) {
     if (height <= log.lastIndex) continue;
-    const end = log.lastIndex === 0 ? 'the log is gone' : `the log ends at entry ${log.lastIndex}`;
+    const end =
+      log.lastIndex === 0 ? 'the log is missing' : `the log ends at entry ${log.lastIndex}`;
     throw unreadable(`${end}, but the ${what} knows of entry ${height}`);
   }
 }
@@ -98,7 +99,7 @@ async function findBase(home: LedgerHome, log: LedgerLog, rowLimit?: number) {
 function findLoss({ height }: Machine, home: LedgerHome, log: LedgerLog): string | null {
   const gap = findGap(height, log);
   if (gap !== null) return gap;
-  if (height === 0) return home.snapshotHeight() > 0 ? 'the state is gone' : null;
+  if (height === 0) return home.snapshotHeight() > 0 ? 'the state is missing' : null;
   // Older blocks than these the log cannot give again.
   const base = log.firstIndex === 1 ? 0 : home.snapshotHeight();
   if (base >= height) return null;

@@ -22,7 +22,7 @@ export interface LedgerSettings {
   readonly batchSize: number;
   /** The longest that a request waits for its batch to fill, while the log is busy. */
   readonly batchTimeoutMs: number;
-  /** Clients are looked at for eviction at every log index that this divides. */
+  /** Clients are checked for eviction at every log index that this divides. */
   readonly evictionInterval: number;
   /** How long a silent client's sequence is remembered. */
   readonly clientTtlMs: number;

@@ -81,7 +81,7 @@ export class Transactions {
     body: unknown,
     firstSentAt?: number,
   ): Promise<TransactResult> {
-    // A key that is in flight has passed every check of its own, so it is looked for first.
+    // A key that is in flight has passed every check of its own, so it is checked first.
     if (key !== undefined && this.#inFlight.has(caller.credential, key)) {
       this.#counters.duplicates.in_flight += 1;
       return Promise.resolve(IN_FLIGHT);

@@ -9,7 +9,7 @@ import { CALLER, makeAccounts, testClock, transferBody } from './manual-ledger.t
 const DIRECTORY = '/ledger';
 const BODY = transferBody({ from: 'acct_0', to: 'acct_1', amount: 1 });
 
-/** Opens the log so that nobody hears of what was appended once `isDeaf` is set. */
+/** Opens the log so that appends are not acknowledged once `isDeaf` is set. */
 async function openLog(fileSystem: PowerCutDisk, state = { isDeaf: false }) {
   const log = await EmbeddedLog.open({ directory: DIRECTORY, fileSystem });
   const append = log.append.bind(log);

@@ -17,7 +17,7 @@ import { openLedger } from '../src/open-ledger.ts';
 import { CALLER, makeAccounts, transferBody } from './manual-ledger.ts';
 
 /**
- * Damages copies of one ledger's folder at random, opens each, and tells what was neither rebuilt to the same bytes
+ * Damages copies of one ledger's folder at random, opens each, and reports what was neither rebuilt to the same bytes
  * nor refused with what to do. In a process of its own: a signal must not end the tests.
  *
  *     node damage-process.ts SEED COUNT

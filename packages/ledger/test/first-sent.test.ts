@@ -81,7 +81,7 @@ it('[L12] a longer time to live does not bring keys back: what a shorter one for
   const posted = balance();
   expect(await ledger.transact(CALLER, 'a', BODY, sentAt)).toMatchObject(EXPIRED);
   expect(await ledger.transact(CALLER, 'b', BODY, sentAt)).toMatchObject({ layer: 'database' });
-  // Remembered by whoever opens the state, and by whoever makes it anew from the log.
+  // Remembered when the state is opened, and when it is rebuilt from the log.
   for (const next of [home, new MemoryHome()]) {
     await reopen(next);
     expect(await ledger.transact(CALLER, 'a', BODY, sentAt)).toMatchObject(EXPIRED);

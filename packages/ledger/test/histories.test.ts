@@ -21,7 +21,7 @@ function withoutLifetimes(step: Step): Step {
 
 const TIMEOUT_MS = 120_000;
 
-/** Snapshot and state are never lost together: then the log before the snapshot, which is gone, would be needed. */
+/** Snapshot and state are never lost together: then the log before the snapshot, which is removed, would be needed. */
 const accident: fc.Arbitrary<Step> = fc.oneof(
   fc.record({
     do: fc.constant('lose' as const),

@@ -73,7 +73,7 @@ export function describeLog(name: string, makeSubject: () => Promise<LogSubject>
         return again;
       }));
 
-    it('does not append for a leader whose term is over, and tells the term', () =>
+    it('does not append for a leader whose term is over, and reports the term', () =>
       withLog(async (log, subject) => {
         await log.append(entry(1, 1));
         await log.append(entry(2, 7));
@@ -93,7 +93,7 @@ export function describeLog(name: string, makeSubject: () => Promise<LogSubject>
         return log;
       }));
 
-    it('forgets no more than it is told to, and goes on behind it', () =>
+    it('forgets no more than it is asked to, and goes on behind it', () =>
       withLog(async (log, subject) => {
         const text = JSON.stringify('x'.repeat(1_000));
         const entries = Array.from({ length: 100 }, (_, at) => entry(at + 1, 1, text));

@@ -53,7 +53,7 @@ afterEach(async () => {
 const MISSING = new RegExp(`Block ${LOST} of the ledger's history is missing`);
 
 describe('a block that the history has lost', () => {
-  it('[L9] is told as missing where it is read, and never taken for one that there is not', async () => {
+  it('[L9] is reported as missing where it is read, and never taken for one that there is not', async () => {
     expect(() => ledger.getBlock(LOST)).toThrow(MISSING);
     await expect(ledger.getHeaders(LOST - 1, 5)).rejects.toThrow(MISSING);
     expect(() => ledger.history.transaction(`tx_${LOST}_0`)).toThrow(MISSING);

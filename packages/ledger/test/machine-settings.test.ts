@@ -31,7 +31,7 @@ afterEach(async () => {
 });
 
 describe('the settings of the state machine', () => {
-  it('[L12] are those of the ledger for whoever opens it without a word about them', async () => {
+  it('[L12] are those of the ledger where the caller gives none', async () => {
     await ledger.transact(CALLER, 'a', BODY);
     await ledger.close();
     ledger = await openTestLedger(homes);
@@ -62,7 +62,7 @@ describe('the settings of the state machine', () => {
     expect(await ledger.transact(CALLER, 'a', BODY)).toMatchObject({ layer: 'database' });
   });
 
-  it('[L12] change by an entry of the log that tells who changed them, and hold after a rebuild', async () => {
+  it('[L12] change by an entry of the log that has who changed them, and hold after a rebuild', async () => {
     await ledger.transact(CALLER, 'a', BODY);
     const operator = { actor: 'system:operator', credential: 'operator' } as const;
     const changed = await ledger.changeSettings(operator, { idempotencyTtlMs: HOUR });

@@ -7,7 +7,7 @@ import { EmbeddedLog } from '../src/log/embedded-log.ts';
 import { type LedgerOptions, openLedger } from '../src/open-ledger.ts';
 import type { MemoryHome } from '../src/state/memory-home.ts';
 
-/** A wall clock that moves when told. Timers are real: the pipeline uses them for latency only. */
+/** A wall clock that is moved by hand. Timers are real: the pipeline uses them for latency only. */
 export interface TestClock extends World {
   advance(ms: number): void;
 }

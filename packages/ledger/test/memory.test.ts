@@ -59,7 +59,7 @@ describe('the memory of a ledger between two checkpoints', () => {
     }
     expect(length).toBeGreaterThan(2 * ALLOWED);
 
-    // As after a crash: another ledger that finds the log, and builds everything anew.
+    // As after a crash: another ledger that finds the log, and rebuilds everything.
     const copy = join(folder.path, 'copy');
     await cp(join(folder.path, 'ledger', 'log'), join(copy, 'log'), {
       recursive: true,

@@ -55,7 +55,7 @@ export class Model {
     this.#entryDone(Math.max(this.time, now));
   }
 
-  /** What each of some requests that arrive at once is told. */
+  /** The answer to each of some concurrent requests. */
   round(clock: number, requests: Requests): string[] {
     const now = Math.max(this.time, clock);
     const answers: string[] = [];

@@ -123,7 +123,7 @@ describe('the independent verifier', () => {
 });
 
 describe('the audit', () => {
-  it('[S9] walks the whole chain and tells its progress', async () => {
+  it('[S9] walks the whole chain and reports its progress', async () => {
     const [from, to] = (await makeAccounts(ledger, 2)) as [string, string];
     for (let n = 0; n < 30; n += 1) {
       await ledger.transact(CALLER, `k${n}`, transferBody({ from, to, amount: 1 }));

@@ -72,7 +72,7 @@ function blocks(): string[] {
 }
 
 describe('a ledger that has lost a part of its folder', () => {
-  it('[L9] refuses every key of its window though the history is gone, and makes the same blocks again', async () => {
+  it('[L9] refuses every key of its window though the history is missing, and makes the same blocks again', async () => {
     await pay(40, 'a');
     const before = blocks();
     await lose('state/history');
@@ -148,11 +148,11 @@ describe('a ledger that has lost a part of its folder', () => {
     await ledger.close();
     await rm(join(folder.path, 'log'), { recursive: true });
     await expect(open()).rejects.toThrow(
-      /the log is gone, but the state knows of entry \d+.*Restore its folder from a backup/,
+      /the log is missing, but the state knows of entry \d+.*Restore its folder from a backup/,
     );
     await rm(join(folder.path, 'log'), { recursive: true });
     await rm(join(folder.path, 'state', 'state'), { recursive: true });
-    await expect(open()).rejects.toThrow(/the log is gone, but the history knows of entry \d+/);
+    await expect(open()).rejects.toThrow(/the log is missing, but the history knows of entry \d+/);
     await rm(folder.path, { recursive: true });
     ledger = await open();
   });

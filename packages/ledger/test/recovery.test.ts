@@ -103,7 +103,7 @@ describe('a ledger on disk', () => {
     expect(await ledger.integrity()).toMatchObject({ ok: true });
   });
 
-  it('rebuilds a damaged state from its snapshot once the log before it is gone', async () => {
+  it('rebuilds a damaged state from its snapshot once the log before it is removed', async () => {
     await ledger.changeSettings(CALLER, { idempotencyTtlMs: 1 });
     await reopen({ checkpointBytes: 1, snapshotBytes: 1 });
     await makeAccounts(ledger, 2);
@@ -121,7 +121,7 @@ describe('a ledger on disk', () => {
     expect(await ledger.integrity()).toMatchObject({ ok: true });
   });
 
-  it('rebuilds a state that is gone from its snapshot once the log before it is gone', async () => {
+  it('rebuilds a missing state from its snapshot once the log before it is removed', async () => {
     const log = () =>
       EmbeddedLog.open({ directory: join(folder.path, 'log'), segmentBytes: 32_768 });
     await ledger.close();

@@ -226,7 +226,7 @@ describe('a duplicate', () => {
     expect(balance(shop)).toBe(107n);
   });
 
-  it('[L2] is dropped alone where the ledger was told so', async () => {
+  it('[L2] is dropped alone where the ledger is set so', async () => {
     await ledger.changeSettings(CALLER, { databaseConflict: 'reject_duplicate' });
     await pay('k1', 100);
     const [repeat, innocent] = await Promise.all([pay('k1', 100), pay('k2', 7)]);
@@ -312,7 +312,7 @@ describe('what happened', () => {
     expect(ledger.history.transaction('nonsense')).toBeUndefined();
   });
 
-  it('[L5] after a restart the last batches tell what was committed', async () => {
+  it('[L5] after a restart the last batches show what was committed', async () => {
     await Promise.all([pay('k1', 100), pay('k2', 5, 'ALWAYS_POSITIVE')]);
     await ledger.close();
     ledger = await openTestLedger(homes);

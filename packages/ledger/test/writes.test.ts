@@ -247,7 +247,7 @@ describe('a retry of a sequenced write', () => {
     expect(ledger.reads.entity({ organization }, 'a')?.version).toBe(1);
   });
 
-  it('[S4] is told ALREADY_COMMITTED with its receipt after a restart', async () => {
+  it('[S4] gets ALREADY_COMMITTED with its receipt after a restart', async () => {
     const request = input(1, [set('a', '1')]);
     const first = await ledger.write(CALLER, request);
     if (!first.ok) throw new Error(first.message);

@@ -5,7 +5,7 @@ import { stderrAudit } from './runtime/stderr-audit.ts';
 
 export type OncewardOptions = Omit<EngineOptions, 'world' | 'platform'>;
 
-/** An engine on Node: the real clock, SHA-256 and zlib. Unless told otherwise, its audit lines go to standard error. */
+/** An engine on Node: the real clock, SHA-256 and zlib. By default its audit lines go to standard error. */
 export function createOnceward(options: OncewardOptions): Engine {
   const { audit = stderrAudit } = options;
   return new Engine({ ...options, audit, world: nodeWorld(), platform: nodePlatform() });

@@ -23,7 +23,7 @@ const LONGEST_PARAMETER = 6_000;
 export interface AppOptions {
   /** Whether the demo orders API is served too. */
   readonly demo: boolean;
-  /** Where it listens; `HOST` unless told. */
+  /** Where it listens; `HOST` by default. */
   readonly host?: string;
   /** Whether what this stands beside is finishing, and should get no new requests. */
   isDraining?(): boolean;
@@ -61,7 +61,7 @@ export async function buildApp(program: Program, options: AppOptions): Promise<A
   timeRequests(app, program);
   await describeApi(app, VERSION);
   healthRoutes(app, program, () => closing || options.isDraining?.() === true);
-  // A gate decides nothing, so it has no store to look at and nothing to offer but jobs.
+  // A gate decides nothing, so it has no store to inspect and nothing to offer but jobs.
   if (config.settings.role !== 'gate') {
     operationsRoutes(app, program);
     adminRoutes(app, program);
@@ -82,7 +82,7 @@ export async function buildApp(program: Program, options: AppOptions): Promise<A
 
 function timeRequests(app: Api, { metrics, log }: Program): void {
   app.addHook('onResponse', (request, reply, done) => {
-    // Paths that nobody serves are one route, or whoever makes them up makes up our memory too.
+    // Unknown paths are one route, or a client could grow our memory with made-up paths.
     const route = request.routeOptions.url ?? 'none';
     const { method } = request;
     const status = reply.statusCode;

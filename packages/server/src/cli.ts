@@ -14,7 +14,7 @@ import { addVerify } from './cli/verify-command.ts';
 import { VERSION } from './version.ts';
 
 const program = new Command('onceward')
-  .description('Make any operation happen once, whoever retries it.')
+  .description('Make any operation happen once, no matter who retries it.')
   .version(VERSION)
   .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'onceward: ')) })
   .showHelpAfterError('(onceward --help shows what there is)')
@@ -32,7 +32,7 @@ addVerify(program);
 addLedgerSettings(program);
 addConfig(program);
 
-// Whoever reads us may have seen enough, as `| head` has.
+// The reader may close the pipe early, as `| head` does.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? 0 : EXIT.failed.code);
 });

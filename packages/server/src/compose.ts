@@ -64,7 +64,7 @@ export async function compose(config: Config, log: Logger, parts: Parts = {}): P
   metrics.watch(engine);
   const quota = new Quota(engine, settings, events.emit);
   events.listen(quota.note);
-  // Nobody waits for it: until it is counted, what an earlier life has left open counts for nothing.
+  // In the background: until it is counted, records left open by an earlier process do not count.
   quota.recount().catch((err: unknown) => log.warn({ err }, 'open_records_not_counted'));
   if (ledger !== null) metrics.watchLedger(ledger);
   return {
@@ -170,7 +170,7 @@ export interface StoreFinding {
 
 export type InspectedStore = RecordStore & { readonly findings: readonly StoreFinding[] };
 
-/** Opens a store to look at what it may promise. Whoever asks closes it. */
+/** Opens a store to check what it may promise. The caller closes it. */
 export async function openToInspect(address: string, timeoutMs: number): Promise<InspectedStore> {
   const [scheme = '', rest = ''] = address.split(/:(?:\/\/)?(.*)/s);
   switch (scheme) {
@@ -182,7 +182,7 @@ export async function openToInspect(address: string, timeoutMs: number): Promise
       const { openPostgresStore } = await import('onceward/postgres');
       const { default: pg } = await import('pg');
       const pool = new pg.Pool({ connectionString: address, connectionTimeoutMillis: timeoutMs });
-      // Statements tell what went wrong; a connection that idles has nobody to tell.
+      // Statements report their errors; those of idle connections have no caller.
       pool.on('error', () => {});
       const opening = openPostgresStore({ pool, timeoutMs, migrate: false, notifications: false });
       // The connections in use end with the store; those that idle would keep the command alive.

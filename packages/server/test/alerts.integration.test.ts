@@ -158,7 +158,7 @@ describe('[H17] with the metrics of a real server', () => {
     }
   });
 
-  it('an upstream that is gone fires', async () => {
+  it('an upstream that is down fires', async () => {
     const folder = temporaryFolder();
     const program = new RunningProgram(['gateway', '--upstream', 'http://127.0.0.1:9'], {
       PORT: '0',
@@ -176,7 +176,7 @@ describe('[H17] with the metrics of a real server', () => {
     expectFiring('OncewardUpstreamErrors', [before, after], 90);
   });
 
-  it('a real Prometheus fires on a real server, and when that is gone', async () => {
+  it('a real Prometheus fires on a real server, and when that is down', async () => {
     const own = await startServer({ ONCEWARD_LOG_LEVEL: 'fatal' });
     const prometheus = await startPrometheus({
       targets: [new URL(own.url).host],

@@ -1,4 +1,4 @@
-// npm run fuzz [-- REQUESTS [SEED]]: sends broken requests to a server of its own, a million unless told.
+// npm run fuzz [-- REQUESTS [SEED]]: sends broken requests to a server of its own, a million by default.
 import { fuzz } from './fuzz.ts';
 import { startServer } from './running-program.ts';
 

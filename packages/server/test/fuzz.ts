@@ -17,7 +17,7 @@ export interface FuzzOptions {
   readonly connections: number;
   /** Behind a gateway a refusal may be the upstream's, in whatever form that chooses. */
   readonly refusalsAreOurs: boolean;
-  /** Told after every thousand. */
+  /** Called after every thousand. */
   readonly progress?: (done: number) => void;
 }
 

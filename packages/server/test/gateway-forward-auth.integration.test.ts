@@ -81,7 +81,7 @@ it('[H19] a revoked credential gets no replay but the refusal of the server', as
   expect(upstream.count('/revoked')).toBe(1);
 });
 
-it('[H19] the server is told where the request came from, and only what it needs', async () => {
+it('[H19] the server gets where the request came from, and only what it needs', async () => {
   await gateway.post('/told?x=1', 'k', {
     authorization: 'Bearer ann.1',
     cookie: 'a=1',

@@ -26,7 +26,7 @@ let paths = 0;
 const newPath = () => `/identity-${(paths += 1)}`;
 
 describe('[H19] credentials of the client', () => {
-  it('two users of a session cookie that nobody named are refused, and told the setting', async () => {
+  it('two users of a session cookie that nobody named are refused, with the name of the setting', async () => {
     const gateway = await start();
     const path = newPath();
     for (const session of ['s-7261', 's-9034']) {
@@ -144,7 +144,7 @@ describe('[H19] a start with a setting that cannot work', () => {
     expect([code, stderr]).toEqual([2, expect.stringMatching(words)]);
   };
 
-  it('is stopped and told which', async () => {
+  it('stops with a message that names it', async () => {
     const bad = join(folder.path, 'bad.json');
     writeFileSync(bad, '{"keys":7}');
     const good = join(folder.path, 'good.json');

@@ -72,7 +72,7 @@ describe('[H15] keyed traffic goes on', () => {
     }
   }, 60_000);
 
-  it('while uploads stand still after their first byte', async () => {
+  it('while uploads stall after their first byte', async () => {
     const clients = await openMany(1_500);
     clients.forEach(({ socket }, index) => {
       const framing = index % 2 === 0 ? `Content-Length: ${MIB}` : 'Transfer-Encoding: chunked';
@@ -85,7 +85,7 @@ describe('[H15] keyed traffic goes on', () => {
     expect(upstream.count('/idle')).toBe(0);
   }, 60_000);
 
-  it('while uploads stand still before their last byte', async () => {
+  it('while uploads stall before their last byte', async () => {
     const clients = await openMany(50);
     for (const { socket } of clients) {
       socket.write(head('/almost', `Content-Length: ${MIB}`));

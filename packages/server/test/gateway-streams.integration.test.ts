@@ -99,7 +99,7 @@ describe('[H15] a keyed answer that streams', () => {
     expect(lines.runs.length).toBe(runs + 1);
   });
 
-  it('and turns out too long to keep still arrives whole, and a retry is told so', async () => {
+  it('and turns out too long to keep still arrives whole, and a retry is answered so', async () => {
     const key = newKey();
     const response = await post('/lines', key);
     const upstream = lines.runs.at(-1)!;

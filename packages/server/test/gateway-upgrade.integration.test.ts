@@ -29,7 +29,7 @@ afterEach(async () => {
 });
 
 const UPGRADE = 'Connection: Upgrade\r\nUpgrade: websocket\r\n';
-/** What Java's HttpClient sends with every request that it is not told to send as HTTP/1.1. */
+/** What Java's HttpClient sends with every request that is not set to HTTP/1.1. */
 const JAVA =
   'Connection: Upgrade, HTTP2-Settings\r\nHost: a\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n' +
   'Upgrade: h2c\r\nUser-Agent: Java-http-client/17.0.15\r\n';
@@ -43,7 +43,7 @@ async function until(condition: () => boolean): Promise<void> {
   expect(condition()).toBe(true);
 }
 
-/** An upstream that says what it is told to, byte by byte. */
+/** An upstream that sends what it is given, byte by byte. */
 async function rawUpstream(
   speak: (socket: Socket) => void,
 ): Promise<{ url: string; server: Server }> {

@@ -179,7 +179,7 @@ describe('[H15] the gateway', () => {
     expect(upstream.count('/events')).toBe(1);
   });
 
-  it('passes on an answer that is too large to keep, and tells a retry so', async () => {
+  it('passes on an answer that is too large to keep, and answers a retry so', async () => {
     const key = newKey();
     const first = Buffer.from(await (await post('/large', key)).arrayBuffer());
     expect(first.length).toBe(3_000_000);

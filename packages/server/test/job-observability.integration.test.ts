@@ -133,7 +133,7 @@ describe.each(SHAPES)('%s', (_shape, start) => {
     expect(text).not.toContain(String(body.job_id));
   });
 
-  it('[J10] a resubmission of a job that was cancelled is told so, and whether it may have run', async () => {
+  it('[J10] a resubmission of a job that was cancelled is answered so, and whether it may have run', async () => {
     const long = { type: 'sleep', payload: { ms: 60_000 } };
     const running = newKey('cancelled');
     const { body } = await submitJob(url, running, long);

@@ -99,7 +99,7 @@ describe.each(['postgres', 'redis'] as const)('gates and managers on %s', (kind)
     expect(job.attempts).toBeLessThanOrEqual(2);
   });
 
-  it('[J6] refuse with 503 while the store is gone, and go on when it is back', async () => {
+  it('[J6] refuse with 503 while the store is down, and go on when it is back', async () => {
     const key = newKey();
     await store.kill();
     const refused = await submitJob(gates[0]!.url, key, ECHO);

@@ -41,7 +41,7 @@ describe("another's credential", () => {
     expect(answer).toMatchObject({ status: 401, body: { error: { code: 'UNAUTHORIZED' } } });
   });
 
-  it('[L3] has keys of its own, and cannot tell whether mine was used', async () => {
+  it('[L3] has keys of its own, and cannot learn whether mine was used', async () => {
     const key = randomUUID();
     const first = await pay(url, key, { from, to }, mine);
     expect(first.status).toBe(201);
@@ -136,7 +136,7 @@ describe('[S9] blocks', () => {
     createClient(ReadService, await grpcTo(server, headers));
   const tipAs = async (headers: Headers) => (await (await readAs(headers)).getTip({})).block;
 
-  it('show their transactions to those who may look at everything, and headers to all', async () => {
+  it('show their transactions to those who may read everything, and headers to all', async () => {
     const key = randomUUID();
     await pay(url, key, { from, to }, mine);
     const whole = await tipAs(reader);

@@ -11,7 +11,7 @@ interface Sent {
   readonly transactionId: string | null;
 }
 
-/** Sends until the server is gone. */
+/** Sends until the server is dead. */
 async function sendUntilGone(url: string, name: string, sent: Sent[]): Promise<void> {
   for (let at = 0; at < 100_000; at += 1) {
     const key = `${name}-${at}`;

@@ -199,7 +199,7 @@ describe('[L11] a creation with a key', () => {
       'idempotency-key': key,
     });
 
-  it('opens one account, whoever asks again at once, later or after a kill', async () => {
+  it('opens one account, however often it is retried: at once, later or after a kill', async () => {
     const key = randomUUID();
     const together = await Promise.all(Array.from({ length: 5 }, () => account(key)));
     expect(together.map(({ status }) => status)).toEqual([201, 201, 201, 201, 201]);

@@ -91,7 +91,7 @@ describe('transactions over HTTP', () => {
     });
   });
 
-  it('[L2] in flight twice are one, and the other is told so at once', async () => {
+  it('[L2] in flight twice are one, and the other is refused at once', async () => {
     const layers = new Set<unknown>();
     for (let round = 0; round < 20; round += 1) {
       const key = randomUUID();
@@ -152,7 +152,7 @@ describe('[L2] a key that is already committed', () => {
     return Promise.all(jobs);
   };
 
-  it('undoes its batch: the innocents are told that they may send again with the same key', async () => {
+  it('undoes its batch: the others may retry with the same key', async () => {
     const rolledBack: string[] = [];
     const used = randomUUID();
     await pay(url, used, { from: 'acct_0', to: 'acct_1' });

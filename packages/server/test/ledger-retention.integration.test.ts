@@ -60,7 +60,7 @@ it('[H20] a transaction whose key the ledger has forgotten is not posted again',
   expect(BigInt(await balanceOf(url, to)) - before).toBe(100n);
 });
 
-it('[H20] a transaction that is known is told so, whatever time it is said to be from', async () => {
+it('[H20] a transaction that is known is answered so, whatever time it is said to be from', async () => {
   await pay(url, 'known', { from, to });
   const known = await pay(url, 'known', { from, to }, firstSent(0));
   expect(known).toMatchObject({

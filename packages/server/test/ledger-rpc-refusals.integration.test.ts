@@ -143,7 +143,7 @@ describe('what is not valid', () => {
     expect((await failure(ask({}, reader))).code).toBe(Code.PermissionDenied);
   });
 
-  it('[S1] is told apart in Connect JSON too, with u64 as text', async () => {
+  it('[S1] is distinguished in Connect JSON too, with u64 as text', async () => {
     const call = async (method: string, body: string, headers: object = ADMIN) => {
       const response = await fetch(`${server.url}/onceward.ledger.v1.${method}`, {
         method: 'POST',

@@ -68,7 +68,7 @@ describe('verify', () => {
     expect(gone.code).toBe(10);
     expect(JSON.parse(gone.stdout)).toMatchObject({
       ok: false,
-      log: { ok: false, problem: expect.stringMatching(/the log is gone/) },
+      log: { ok: false, problem: expect.stringMatching(/the log is missing/) },
     });
     rmSync(log, { recursive: true, force: true });
     renameSync(`${log}.away`, log);
@@ -77,7 +77,7 @@ describe('verify', () => {
 });
 
 describe('the settings of a ledger', () => {
-  it('[L12] stop a server whose environment disagrees, which is told the command', async () => {
+  it('[L12] stop a server whose environment disagrees, with the command to run', async () => {
     const other = { ...env, LEDGER_IDEMPOTENCY_TTL_HOURS: '2' };
     const program = new RunningProgram(['serve'], { PORT: '0', LEDGER_GRPC_PORT: '0', ...other });
     const { code, stderr } = await program.ended;

@@ -125,7 +125,7 @@ describe('[C13] a sequenced writer', () => {
       async send(input, init) {
         const response = await fetch(input, init);
         answers += 1;
-        // From here on nobody hears an answer, as if the process were gone.
+        // From here on no answer arrives, as if the process were dead.
         return answers > 4 ? new Promise<Response>(() => {}) : response;
       },
     });
@@ -145,7 +145,7 @@ describe('[C13] a sequenced writer', () => {
     folder.remove();
   });
 
-  it('tells a caller whose write is being stored that it is closed, and sends it when opened again', async () => {
+  it('rejects a caller whose write is being stored as closed, and sends it when opened again', async () => {
     const clientId = randomUUID();
     const memory = memoryStorage();
     let isStoring = () => {};
@@ -387,7 +387,7 @@ describe('[C13] a write that was sent and got no answer', () => {
     expect(await second.write(setOnce(randomUUID()))).toMatchObject({ ok: true, sequence: 2n });
   });
 
-  it('is told apart from one that was refused at its first send, which did not happen', async () => {
+  it('is distinguished from one that was refused at its first send, which did not happen', async () => {
     const writer = await openWriter({
       async send(input, init) {
         const isWrite = String(input).endsWith('/Write');

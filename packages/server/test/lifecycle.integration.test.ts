@@ -161,7 +161,7 @@ describe('[U1] a server', () => {
     await server.stop();
   });
 
-  it('runs without a disk for its records when it is told so', async () => {
+  it('runs without a disk for its records when it is set so', async () => {
     const server = await startServer({ ONCEWARD_STORE: 'memory' });
     const first = await (await order(server.url, 'k')).json();
     expect(await (await order(server.url, 'k')).json()).toEqual(first);

@@ -54,7 +54,7 @@ describe('[H16] the operations API', () => {
     expect((await reserve(key)).body).toMatchObject({ decision: 'replay', state: 'rejected' });
   });
 
-  it('tells what is running, and waits for it when asked to', async () => {
+  it('reports what is running, and waits for it when asked to', async () => {
     const key = newKey();
     const { fence } = (await reserve(key)).body;
     expect((await reserve(key)).body.decision).toBe('in_progress');

@@ -8,7 +8,7 @@ export interface RawAnswer {
   readonly hung: boolean;
 }
 
-/** A server that still waits for the rest of a request is told, after this, that there is none. */
+/** A server that still waits for the rest of a request gets its end after this. */
 const QUIET_MS = 150;
 const HANG_MS = 10_000;
 

@@ -87,7 +87,7 @@ async function afterFirst(send: (headers: Record<string, string>) => Promise<unk
   return headers;
 }
 
-/** By what is told, and how it is brought about on real processes. */
+/** By refusal, and how it is provoked on real processes. */
 const REFUSED: [name: string, happened: string, provoke: () => Promise<Told>][] = [
   ['key-invalid', 'no', () => order({ 'idempotency-key': 'no key' })],
   ['key-conflict', 'no', () => order({ ...key(), 'x-idempotency-key': 'other' })],

@@ -10,7 +10,7 @@ type Access =
   | 'any'
   /** Those who change: admins and clients. */
   | 'use'
-  /** Those who look at everything: admins and read_only. */
+  /** Those who read everything: admins and read_only. */
   | 'look'
   | 'admin'
   /** As `any` and `use`, and callers on this machine without a credential. */

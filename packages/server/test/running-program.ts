@@ -85,7 +85,7 @@ export function temporaryFolder(): { path: string; remove(): void } {
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-/** A server of its own on a free port, with the credential of the tests unless told otherwise. */
+/** A server of its own on a free port, by default with the credential of the tests. */
 export async function startServer(
   env: Readonly<Record<string, string>> = {},
 ): Promise<{ program: RunningProgram; url: string; data: string; stop(): Promise<Ended> }> {

@@ -111,7 +111,7 @@ it('[H18] IDEMPOTENCY_STORE_TIMEOUT_SECONDS says how long a silent store is wait
   proxy.set({});
 });
 
-it('[H18] ONCEWARD_SCOPE_FROM says by which header callers are told apart', async () => {
+it('[H18] ONCEWARD_SCOPE_FROM says by which header callers are identified', async () => {
   const { url } = await gatewayWith({ ONCEWARD_SCOPE_FROM: 'header:x-customer' });
   for (const customer of ['ada', 'bob', 'ada']) {
     const headers = { 'idempotency-key': 'one', 'x-customer': customer };

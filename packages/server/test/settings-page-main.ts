@@ -1,4 +1,4 @@
-// npm run settings: writes the table of docs/reference/configuration.md anew from the settings.
+// npm run settings: writes the table of docs/reference/configuration.md from the settings.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { withSettingsTable } from './settings-table.ts';
 

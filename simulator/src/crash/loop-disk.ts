@@ -38,8 +38,8 @@ export async function whyNoLoopDisk(): Promise<string | null> {
  * An ext4 (inner) lies in a file on another ext4 (outer), and both are on loop devices. The inner device writes past
  * the page cache of the outer one, so the file holds exactly what has reached the inner device: what the inner file
  * system still has in memory is not there. Freezing the outer file system stops the file between two requests of the
- * device, without the inner one being told to sync: the copy then made is the disk as of that instant, be it in the
- * midst of a flush. Of a real disk it lacks one vice: it never loses a write that it took and was not told to flush.
+ * device, without a sync of the inner one: the copy then made is the disk as of that instant, be it in the
+ * midst of a flush. Of a real disk it lacks one vice: it never loses a write that was not flushed.
  */
 export class LoopDisk {
   readonly folder: string;
@@ -102,7 +102,7 @@ export async function unmountImage(device: string, mountPoint: string): Promise<
   await run('losetup', ['--detach', device]);
 }
 
-/** What a run that was itself killed has left behind: folders by our name whose owner is gone. */
+/** What a run that was itself killed has left behind: folders by our name whose owner is dead. */
 export async function cleanUpAfterTheDead(): Promise<void> {
   for (const entry of await readdir(tmpdir())) {
     if (!entry.startsWith(NAME)) continue;

@@ -12,7 +12,7 @@ import { WriterProcess } from './writer-process.ts';
 const CUTS_A_DISK = 5;
 
 /**
- * Cuts the power of a disk that a writer is writing to, again and again, and looks at each disk as it was left: what
+ * Cuts the power of a disk that a writer is writing to, again and again, and checks each disk as it was left: what
  * had been acknowledged before the cut began must be on it.
  */
 export async function cutPower(cuts: number, options: CrashOptions = {}): Promise<CrashResult> {

@@ -1,4 +1,4 @@
-/** What the writers have told, kept where no crash of theirs can reach it. */
+/** What the writers have reported, kept where no crash of theirs can reach it. */
 export class Testimony {
   /** Answers that were given, by key. */
   readonly answers = new Map<string, string>();

@@ -2,7 +2,7 @@ import { createOnceward, type Execution, profiles } from 'onceward';
 import { openWalStore } from 'onceward/wal';
 
 /**
- * A process that runs operations on the store of a folder until it is killed, and tells of each on standard output:
+ * A process that runs operations on the store of a folder until it is killed, and reports each on standard output:
  * `E key fence` when an effect happens, before anything of it is recorded; `A key outcome` when an answer was given;
  * `R key reason` when one was refused. A line that has left the process survives it.
  */

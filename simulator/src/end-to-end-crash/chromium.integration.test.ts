@@ -101,7 +101,7 @@ async function settle(tab: Tab): Promise<void> {
   }
 }
 
-/** An operator looks at what was charged, and says for each doubt what became of it. */
+/** An operator checks what was charged, and resolves each doubt. */
 async function resolveDoubts(): Promise<void> {
   const path = `${gateway.admin}/admin/idempotency`;
   const listed = await fetch(`${path}/recent?limit=1000&state=in_doubt`, { headers: ADMIN });

@@ -5,7 +5,7 @@ import type { Ending } from './journal.ts';
 
 /**
  * One life of an application: queues the batches of which no earlier life has heard that they are stored, edits and
- * cancels some of them, tries again what has failed. The last life, which is told `end`, goes on until nothing waits,
+ * cancels some of them, tries again what has failed. The last process, which gets `end`, goes on until nothing waits,
  * and says how all batches stand.
  */
 const [directory = '', url = '', task = '', unheard = '', ...batches] = process.argv.slice(2);
@@ -77,7 +77,7 @@ if (task === 'live') {
   }
 }
 
-/** Until nothing waits, then what is unknown once more, as often as it is told to. */
+/** Until nothing waits, then what is unknown once more, as often as it is asked to. */
 async function settle(): Promise<void> {
   while (((await storage.count('waiting/')) ?? 0) > 0) await sleep(50);
 }

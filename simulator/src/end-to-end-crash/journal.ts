@@ -1,6 +1,6 @@
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 
-/** One effect of the API: a line that stays, whoever is killed after it was written. */
+/** One effect of the API: a line that survives every kill after it was written. */
 export interface Charge {
   /** What the user of the device wanted; an edit has the name of what it takes the place of. */
   readonly name: string;
@@ -18,7 +18,7 @@ export function readCharges(path: string): Charge[] {
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as Charge);
 }
 
-/** How an operation of the device stands in the end, as the device itself tells it. */
+/** How an operation of the device stands in the end, as the device itself reports it. */
 export interface Ending {
   /** Names of its steps: one, or several for a group. */
   readonly names: readonly string[];

@@ -47,7 +47,7 @@ export class EndToEndWorld {
   readonly #isTraced: boolean;
   #events = 0;
   #roundsLeft = ROUNDS;
-  /** Since when nothing may be begun; `null`: the user has gone on, or was not told that it is stored. */
+  /** Since when nothing may be begun; `null`: the user has gone on, or got no confirmation that it is stored. */
   #pausedAt: number | null = null;
   #resumedAt = 0;
   #hasHealed = false;
@@ -301,7 +301,7 @@ export class EndToEndWorld {
       ({ outbox }: Tab) =>
         outbox.status.getSnapshot().paused === reason;
     if (this.#device.tabs.some(isPaused('auth'))) this.#signIn(this.#tokens.user);
-    // Whoever wanted to go on may have been killed over it.
+    // The process that was to go on may have been killed.
     else if (this.#hasHealed && this.#device.tabs.some(isPaused('user'))) this.#resume();
   }
 

@@ -24,7 +24,7 @@ interface Known {
 }
 
 /**
- * Holds what really happened against what the device has told its user, each at the moment when it becomes true:
+ * Checks what really happened against what the device has shown its user, each at the moment when it becomes true:
  *
  * - one effect for each intention, in its user's name
  * - what was reported not done has not happened, and never does

@@ -63,7 +63,7 @@ export class SimulatedLog implements LedgerLog {
 
   async trim(through: number): Promise<void> {
     const { records } = this.#disk;
-    // The last entry tells where the log ends.
+    // The last entry shows where the log ends.
     while (records.length > 1 && records[0]!.index <= through) records.shift();
     this.#disk.firstIndex = records[0]?.index ?? this.#disk.firstIndex;
   }

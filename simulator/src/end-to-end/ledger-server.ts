@@ -100,7 +100,7 @@ async function* piecesOf(bytes: Uint8Array): AsyncIterable<Uint8Array> {
 }
 
 function handlersOf(ledger: Ledger): readonly Handler[] {
-  // Whoever says that it is the shop is believed: credentials are not what is tried here.
+  // Callers are not authenticated: credentials are not under test here.
   const credentials = {
     verify: async (apiKey: string) => (apiKey === CREDENTIAL.apiKey ? CREDENTIAL : null),
   } as unknown as Parameters<typeof authenticate>[0];

@@ -77,7 +77,7 @@ export class LedgerUser {
       const next = this.#todo[0];
       if (next === undefined) return;
       await life.hear(time.sleep(Math.max(0, next.at - time.now)));
-      // Taken off first: after a crash nobody can tell whether it was stored, and it is not wanted twice.
+      // Taken off first: after a crash it is unknown whether it was stored, and it is not wanted twice.
       this.#todo.shift();
       void this.#writer?.write([operationOf(next)]).catch(() => {});
       await life.hear(time.sleep(20));
@@ -113,7 +113,7 @@ export class LedgerUser {
     };
   }
 
-  /** Holds what the ledger has against what was told. */
+  /** Checks what the ledger has against its answers. */
   check(entityVersion: (key: string) => number): void {
     const { plan, judge } = this.#around;
     let last = 0;

@@ -17,7 +17,7 @@ export interface WireAnswer {
   readonly body: string;
 }
 
-/** Whoever has sent a request, as far as the server can tell. */
+/** The sender of a request, as far as the server knows. */
 export interface Caller {
   hasLeft: boolean;
   /** Called when it becomes known that it has. */

@@ -141,7 +141,7 @@ export class Servers {
     };
   };
 
-  /** An operator looks at the API for each doubt whose request can no longer act, and says what is there. */
+  /** An operator checks the API for each doubt whose request can no longer act, and resolves it. */
   async resolveDoubts(): Promise<void> {
     const { judge, tell } = this.#around;
     const engine = this.#gateways.find((gateway) => gateway !== null)?.engine;

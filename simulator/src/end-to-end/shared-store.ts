@@ -74,7 +74,7 @@ export class SharedStore {
     return this.#dice.chance(faults.replyLost) ? this.#noReply() : result;
   }
 
-  /** The caller hears at once that something broke, or nothing at all. */
+  /** The caller gets an error at once, or no answer at all. */
   #noReply(): Promise<never> {
     return this.#dice.chance(0.5)
       ? Promise.reject(new StoreError('ONCE_STORE_UNAVAILABLE', 'the connection broke'))

@@ -16,7 +16,7 @@ export class Tokens {
   readonly faults: TokenFaults;
   readonly #time: VirtualTime;
   readonly #dice: Dice;
-  /** Whoever uses the device now. */
+  /** The current user of the device. */
   user: string;
   #generation = 0;
   #held: string;

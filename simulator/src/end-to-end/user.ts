@@ -25,7 +25,7 @@ export interface UserSurroundings {
   readonly judge: Judge;
 }
 
-/** Whoever uses the device: wants things done, tries again after every crash, changes and takes back some. */
+/** The user of the device: wants things done, tries again after every crash, changes and takes back some. */
 export class User {
   readonly wanted: readonly Wanted[];
   readonly #around: UserSurroundings;
@@ -47,7 +47,7 @@ export class User {
     }
   }
 
-  /** Told by the storage: something is about to be sent. */
+  /** Called by the storage: something is about to be sent. */
   noteSending(operation: WaitingOperation): void {
     if (operation.unsettledSince === null) return;
     const key = currentKey(operation);
@@ -77,7 +77,7 @@ export class User {
     );
   }
 
-  /** Looks at what has failed, and tries some of it again. */
+  /** Reads what has failed, and retries some of it. */
   lookAtFailed(): void {
     for (const wanted of this.wanted) {
       const operation = this.#around.stored.operations.get(wanted.id ?? '');

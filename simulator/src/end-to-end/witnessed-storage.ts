@@ -9,7 +9,7 @@ import {
 
 type Stored = WaitingOperation | FailedOperation | DoneOperation;
 
-/** Told of every change of an operation, at the moment when it is stored. */
+/** Called for every change of an operation, at the moment when it is stored. */
 export interface Witness {
   waits(before: WaitingOperation | FailedOperation | null, now: WaitingOperation): void;
   isDone(operation: DoneOperation): void;

@@ -17,11 +17,11 @@ interface Answer {
 
 /** While the killing goes on a client may have to be patient; after it, this is patience enough. */
 const GIVE_UP_MS = 120_000;
-/** What a client is told when those it needs are dead: come again. */
+/** The answers when the processes behind are dead: retry. */
 const COME_AGAIN = new Set([409, 429, 500, 502, 503]);
 
 /**
- * Submits one job after another until told to stop, each with a key of its own, and repeats each until it is
+ * Submits one job after another until stopped, each with a key of its own, and repeats each until it is
  * acknowledged, at whichever gate: then now and then once more, to see that the answer stays.
  */
 export async function runClient(

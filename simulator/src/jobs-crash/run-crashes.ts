@@ -41,10 +41,10 @@ export async function runCrashes(run: CrashRun): Promise<CrashReport> {
   }
 }
 
-/** Two may be gone at once, not more: on a slow machine nobody would be left to be killed. */
+/** Two may be dead at once, not more: on a slow machine none would be left to be killed. */
 const GONE_AT_ONCE = 2;
 
-/** The dead rise at once, while the next one dies: now and then two are gone together. */
+/** The dead rise at once, while the next one dies: now and then two are dead together. */
 async function killAtRandom(fleet: Fleet, run: CrashRun): Promise<Record<string, number>> {
   const { random } = run;
   const kills: Record<string, number> = {};
@@ -126,7 +126,7 @@ function judge(
       complaints.push(...wrongs(id, type, state, startsOf.get(id) ?? []));
     }
   }
-  // A job that runs though nobody was told of it is one of a submission that was never acknowledged.
+  // A job that runs unreported is one of a submission that was never acknowledged.
   const acknowledged = submitted.filter(({ jobIds }) => jobIds.size > 0).length;
   if (startsOf.size > submitted.length) {
     complaints.push(`${startsOf.size} jobs were started for ${submitted.length} keys`);

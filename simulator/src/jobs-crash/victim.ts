@@ -25,7 +25,7 @@ export class OncewardProcess implements Victim {
   readonly #command: readonly string[];
   readonly #healthUrl: string;
 
-  /** `command`: what it is told to be. `healthPort`: where its health is asked for, if not where it serves. */
+  /** `command`: its role. `healthPort`: where its health is served, if not on its own port. */
   constructor(
     name: string,
     port: number,

@@ -15,7 +15,7 @@ export interface LedgerCrashResult {
   readonly complaints: readonly string[];
 }
 
-/** Kills one writer after another at random moments, all on one ledger, and looks at what each ten have left. */
+/** Kills one writer after another at random moments, all on one ledger, and checks what each ten have left. */
 export async function killLedgerWriters(
   kills: number,
   onKill: (count: number) => void = () => {},

@@ -5,7 +5,7 @@ const FORGED_ATTEMPT =
   '{ id: operation.id, number: 1, fence: 0, signal: new AbortController().signal, ' +
   'downstreamKey: parts.downstreamKey(operation.id), step: (_name, work) => work() }';
 
-/** Who is told what. */
+/** Who gets which answer. */
 export const ANSWERS: readonly Mutant[] = [
   {
     name: 'another request under the same key is served',

@@ -104,7 +104,7 @@ export const CLAIMS: readonly Mutant[] = [
     edits: [inEngine('run/driver.ts', 'if (operation.signal?.aborted || !claim', 'if (!claim')],
   },
   {
-    name: "a lost reply is taken for a claim, whoever's record is there",
+    name: "a lost reply is taken for a claim, though the record may be another's",
     breaks: 'E1',
     edits: [
       inEngine(

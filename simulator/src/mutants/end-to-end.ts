@@ -77,7 +77,7 @@ export const END_TO_END: readonly Mutant[] = [
     ),
   ),
   endToEnd(
-    "whoever is signed in sends everybody's operations",
+    "the user who is signed in sends everybody's operations",
     'C17',
     inClient(
       'outbox/runner.ts',

@@ -7,7 +7,7 @@ export interface Mutant {
   /** The requirement that it breaks. */
   readonly breaks: string;
   readonly edits: readonly Edit[];
-  /** The world that must find it; the engine's own unless told. */
+  /** The world that must find it; the engine's own by default. */
   readonly world?: WorldName;
 }
 

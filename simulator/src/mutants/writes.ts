@@ -156,7 +156,7 @@ export const WRITES: readonly Mutant[] = [
     breaks: 'E5',
     edits: [
       {
-        file: 'simulator/src/record-table.ts',
+        file: 'simulator/src/engine/record-table.ts',
         find: '    this.#revision += 1;\n',
         replace: '    this.#revision = this.#records.size + 1;\n',
       },

@@ -19,7 +19,7 @@ export interface DeviceFaults {
   noticeLost: number;
 }
 
-/** What is around a device, and what its outboxes are told beside what the device knows itself. */
+/** What is around a device, and the settings of its outboxes beside what the device knows itself. */
 export interface Surroundings {
   /** The way to the servers, for one life. */
   readonly fetch: (isAlive: () => boolean) => typeof fetch;

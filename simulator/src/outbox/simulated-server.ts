@@ -45,7 +45,7 @@ export class SimulatedServer {
     this.faults = faults;
   }
 
-  /** One request over a network that may lose it, or its answer. The server never hears of an abort. */
+  /** One request over a network that may lose it, or its answer. The server never sees an abort. */
   fetch(isAlive: () => boolean): typeof fetch {
     return async (_input, init) => {
       const dead = new Promise<never>(() => {});

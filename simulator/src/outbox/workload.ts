@@ -3,7 +3,7 @@ import type { SimulatedDevice, Tab } from './simulated-device.ts';
 import type { Command } from './simulated-server.ts';
 import type { Dice, VirtualTime } from './virtual-time.ts';
 
-/** What the user of the device wanted, and what they were told. The checkers hold the end against it. */
+/** What the user of the device wanted, and the answers they got. The checkers compare the end with it. */
 export interface Intention {
   readonly name: string;
   readonly lane: string;

@@ -18,7 +18,7 @@ export function checkEnvironment(path: string): string | null {
   }
 }
 
-/** Kept under another name, for whoever wants to look into it, until the next one that is damaged. */
+/** Kept under another name for inspection, until the next damaged one. */
 export async function setAside(directory: string, name: string): Promise<void> {
   const aside = join(directory, `${name}.damaged`);
   await rm(aside, { recursive: true, force: true });

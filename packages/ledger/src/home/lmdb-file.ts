@@ -6,7 +6,7 @@ import { LmdbDamage, type LmdbNode, LmdbPage } from './lmdb-page.ts';
  *
  * LMDB itself believes what its pages say: a garbled one can lead it outside of its map, and the process ends with
  * a signal. So a file is walked here first, and only one whose every page makes sense is given to LMDB. The
- * values are not looked at: what they are worth is told by hashes and checksums of their own.
+ * values are not read: they have hashes and checksums of their own.
  *
  *   page    number 8 · transaction 8 · pad 2 · flags 2 · lower 2 · upper 2 (or overflow pages 4) · content
  *   meta    magic 4 · version 4 · address 8 · map size 8 · two trees (free pages, main) · last page 8 · transaction 8
@@ -48,7 +48,7 @@ export class LmdbFile {
     const { size } = fstatSync(file);
     const first = read(file, 0, META_AT + 144);
     this.#pageSize = first.readUInt32LE(META_AT + 24);
-    if (!PAGE_SIZES.includes(this.#pageSize)) throw new LmdbDamage(0, 'tells no size of pages');
+    if (!PAGE_SIZES.includes(this.#pageSize)) throw new LmdbDamage(0, 'has no valid page size');
     this.#pageCount = Math.floor(size / this.#pageSize);
     const metas = Array.from({ length: METAS }, (_, page) => this.#meta(page));
     const meta = metas.reduce((a, b) => (b.transaction > a.transaction ? b : a));

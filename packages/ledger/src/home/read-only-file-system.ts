@@ -8,11 +8,11 @@ import {
 
 /**
  * The files as they are, of which nothing is ever written: what the log would change when it is opened (a torn tail
- * is cut, a new segment begun) is changed in memory alone. For those who only look.
+ * is cut, a new segment begun) is changed in memory alone. For inspection.
  */
 export class ReadOnlyFileSystem implements FileSystem {
   readonly #made = new Map<string, MemoryFile>();
-  readonly #gone = new Set<string>();
+  readonly #removed = new Set<string>();
 
   async makeDirectory(): Promise<void> {}
 
@@ -21,7 +21,7 @@ export class ReadOnlyFileSystem implements FileSystem {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
       throw error;
     });
-    const kept = real.filter((name) => !this.#gone.has(join(directory, name)));
+    const kept = real.filter((name) => !this.#removed.has(join(directory, name)));
     const made = [...this.#made.keys()].filter((path) => dirname(path) === directory);
     return [...new Set([...kept, ...made.map((path) => basename(path))])];
   }
@@ -37,18 +37,18 @@ export class ReadOnlyFileSystem implements FileSystem {
 
   async rename(from: string, to: string): Promise<void> {
     const file = this.#made.get(from);
-    if (file === undefined) throw new Error(`${from} is only looked at.`);
+    if (file === undefined) throw new Error(`${from} is opened read-only.`);
     this.#made.delete(from);
     this.#made.set(to, file);
   }
 
   async unlink(path: string): Promise<void> {
-    if (!this.#made.delete(path)) this.#gone.add(path);
+    if (!this.#made.delete(path)) this.#removed.add(path);
   }
 
   async syncDirectory(): Promise<void> {}
 
-  /** Keeps nobody out, and says so if somebody is in. */
+  /** Locks nothing; rejects if another process holds the lock. */
   async lock(directory: string) {
     await assertUnlocked(directory).catch((error) => {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
@@ -74,7 +74,7 @@ class RealFile implements OpenFile {
     return count === 0 ? 0 : this.#file.read(into.subarray(0, count), position);
   }
 
-  /** The log writes to a segment of an earlier life only what is there already. */
+  /** The log writes to a segment of an earlier process only what is there already. */
   async write(bytes: Uint8Array): Promise<number> {
     return bytes.length;
   }

@@ -32,7 +32,7 @@ export class EmbeddedLog implements LedgerLog {
   readonly #places: Place[];
   #firstIndex: number;
   #lastTerm: number;
-  /** With what is on its way to the disk. */
+  /** Including what is not yet on disk. */
   #nextIndex: number;
   #nextTerm: number;
 

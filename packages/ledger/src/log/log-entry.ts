@@ -3,7 +3,7 @@ import type { ChangeableSettings } from '../rules/changeable-settings.ts';
 import type { Request } from '../rules/request.ts';
 import { requestText } from '../rules/request-text.ts';
 
-/** What the state machine must know and no clock or environment may tell it. */
+/** What the state machine must not read from a clock or the environment. */
 export interface MachineSettings extends ChangeableSettings {
   /** Random, made with the ledger: keeps anyone from choosing keys whose hashes collide. Never shown. */
   readonly hash_key: string;

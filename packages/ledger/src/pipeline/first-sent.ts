@@ -32,5 +32,5 @@ export function mayBeForgotten(
 export const KEY_EXPIRED: Refusal = refuse(
   'KEY_EXPIRED',
   'The request was first sent so long ago, or by a clock so wrong, that its key may have been used and forgotten. ' +
-    'It is not run. Look at what it was to change before you send it anew.',
+    'It is not run. Check what it was to change before you send it again.',
 );

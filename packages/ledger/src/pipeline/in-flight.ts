@@ -1,5 +1,5 @@
 /**
- * The first layer of duplicate detection: the keys that are on their way, by credential. Two lookups and no new
+ * The first layer of duplicate detection: the keys in flight, by credential. Two lookups and no new
  * memory for a duplicate.
  */
 export class InFlightKeys {

@@ -29,7 +29,7 @@ export type SinceRow = { readonly transactions: number; readonly writes: number 
 const NEVER_RAISED: SinceRow = { transactions: 0, writes: 0 };
 
 /**
- * Everything that applying entries changes, and all that applying them looks at. Two machines that have applied
+ * Everything that applying entries changes, and all that applying them reads. Two machines that have applied
  * the same entries are equal in every byte, whatever blocks either of them has kept.
  */
 export class Machine {

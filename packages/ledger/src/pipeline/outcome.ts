@@ -15,7 +15,7 @@ export type Outcome =
   | { readonly did: 'refuse'; readonly refusal: Refusal };
 
 /**
- * What became of one journal entry: its number, then balance and previous entry of the debited and credited
+ * The outcome of one journal entry: its number, then balance and previous entry of the debited and credited
  * account.
  */
 export type Effect = readonly [

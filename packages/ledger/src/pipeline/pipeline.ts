@@ -18,7 +18,7 @@ export interface PipelineOptions {
   readonly machine: Machine;
   readonly book: BlockBook;
   readonly term: number;
-  /** What the barrier says was answered: as much as the last life could tell, if this one ends with it. */
+  /** What the barrier says was answered: as much as the last process knew, if this one ends with it. */
   readonly answered: number;
   readonly batchSize: number;
   readonly batchTimeoutMs: number;
@@ -118,7 +118,7 @@ export class Pipeline {
     this.#leave(lost);
     for (const { end } of lost) end.fail(error);
     this.#barrier?.reject(error);
-    this.#tellIdle();
+    this.#notifyIdle();
   }
 
   readonly #durable = (entry: LogEntry, tickets: readonly Ticket[], byteLength: number): void => {
@@ -148,7 +148,7 @@ export class Pipeline {
       if (outcome !== undefined) (tickets[at] as Ticket).end.settle(outcome, block);
     }
     if (entry.kind === 'barrier') this.#barrier?.resolve();
-    this.#tellIdle();
+    this.#notifyIdle();
   }
 
   #leave(tickets: readonly Ticket[]): void {
@@ -156,7 +156,7 @@ export class Pipeline {
     for (const { text } of tickets) this.#length -= text.length;
   }
 
-  #tellIdle(): void {
+  #notifyIdle(): void {
     if (this.#inFlight > 0) return;
     for (const resolve of this.#idle.splice(0)) resolve();
   }

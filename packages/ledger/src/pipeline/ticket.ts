@@ -2,7 +2,7 @@ import type { Block } from '../blocks/block.ts';
 import type { Request } from '../rules/request.ts';
 import type { Outcome } from './outcome.ts';
 
-/** What to do when a request has come to its end, one way or the other. */
+/** Called when a request has ended, one way or the other. */
 export interface TicketEnd {
   settle(outcome: Outcome, block: Block): void;
   /** The ledger has stopped: whether the request took effect is known only after it was opened again. */
@@ -10,7 +10,7 @@ export interface TicketEnd {
 }
 
 /**
- * One request on its way through the pipeline.
+ * One request in the pipeline.
  *
  * A class, and not an object literal: after a burst that kept thousands waiting, V8 takes literals from the same
  * line for long-lived and makes them, with all they refer to, in the old generation. Instances of classes it

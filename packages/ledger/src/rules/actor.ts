@@ -16,7 +16,7 @@ export function checkActor(actor: string): Checked<Actor> {
   );
 }
 
-/** A request that names an actor of its own tries to act as somebody else. */
+/** A request that names an actor of its own tries to impersonate another. */
 export function claimsActor(input: object): boolean {
   return 'actor' in input && (input as { actor?: unknown }).actor !== undefined;
 }

@@ -8,7 +8,7 @@ const LIMIT = 2n ** BigInt(LIMITS.amountBits);
 export function checkAmount(amount: unknown, place: string): Checked<string> {
   if (typeof amount === 'bigint') return checkDigits(amount > 0n ? amount.toString() : '', place);
   if (typeof amount === 'number') {
-    // A larger number has already lost digits, and nobody can say which.
+    // A larger number has already lost digits.
     return checkDigits(Number.isSafeInteger(amount) ? String(amount) : '', place);
   }
   if (typeof amount === 'string') return checkDigits(amount, place);

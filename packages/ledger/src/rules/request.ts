@@ -16,7 +16,7 @@ export type Request =
 export interface JournalRequest {
   readonly kind: 'journal';
   readonly actor: Actor;
-  /** Whose keys these are: two credentials never meet each other's. */
+  /** Whose keys these are: two credentials never share one. */
   readonly credential: string;
   readonly key: string;
   /** When its caller first sent it, in milliseconds since the epoch, if it said so. */
@@ -43,7 +43,7 @@ export interface WriteRequest {
   readonly operations: readonly Operation[];
 }
 
-/** A creation may have a key of whoever asked for it; then a retry of it creates nothing. */
+/** A creation may have a key of its caller; then a retry of it creates nothing. */
 export interface CreationKey {
   readonly credential?: string;
   readonly key?: string;
@@ -70,7 +70,7 @@ export interface VaultRequest extends CreationKey {
   readonly name: string;
 }
 
-/** All of them, so that the entry tells by itself what holds from then on. */
+/** All of them, so that the entry alone has what holds from then on. */
 export interface SettingsRequest {
   readonly kind: 'settings';
   readonly actor: Actor;

@@ -188,7 +188,7 @@ export class AccountTable {
   /**
    * What changed since this was last called: whole pages where there are new accounts, and the changes alone of
    * all. Good until the next call: it lies in memory that is used again and again, since new memory for each would
-   * have the garbage collector called in for nothing.
+   * trigger the garbage collector for nothing.
    */
   takeChanges(): AccountPages {
     const accountPages = new Map<number, Buffer>();

@@ -2,7 +2,7 @@ import { digest } from './merkle-list.ts';
 
 /**
  * The identity of a key in a window: 128 bits of SHA-256 over the ledger's own secret, the scope and the key. It
- * stands for the key itself, so that no block is needed to tell two keys apart.
+ * stands for the key itself, so that no block is needed to compare two keys.
  *
  * A class with four small integers: the cheapest thing that V8 makes, and one is made for each transaction.
  */

@@ -63,7 +63,7 @@ export interface LedgerHome {
   rowPage(page: number): string | undefined;
   /** Oldest first. */
   keyRuns(window: WindowName): Iterable<KeyRun>;
-  /** The bytes of a block's text. They may be gone with the next read. Throws `StoreError` if they were damaged. */
+  /** The bytes of a block's text. Valid until the next read. Throws `StoreError` if they were damaged. */
   block(height: number): Buffer | undefined;
   /** The height of the oldest block that is kept. */
   firstBlock(): number | undefined;

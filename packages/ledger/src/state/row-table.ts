@@ -32,7 +32,7 @@ export interface RowProof {
  * Everything the ledger knows besides accounts and keys, as rows, and one hash of them all.
  *
  * A row lies in a bucket by the hash of its key; the buckets are the leaves of a Merkle tree whose top, with
- * the number of buckets, is the root. Hence a root that costs a few hashes per changed row, whatever the number
+ * the number of buckets, is the root. So the root costs a few hashes per changed row, whatever the number
  * of rows, and short proofs that a key has a value or has none.
  *
  * Writes go to rows in memory at once and can be undone until `seal` brings them into buckets and gives the new

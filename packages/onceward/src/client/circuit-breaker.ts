@@ -15,7 +15,7 @@ export const BREAKER_DEFAULTS: BreakerPolicy = {
   openMs: MINUTE,
 };
 
-/** How soon to look again where others are on their way. */
+/** How soon to check again while others are in flight. */
 const SOON_MS = 250;
 
 /**
@@ -61,8 +61,8 @@ export class CircuitBreaker {
   }
 
   /**
-   * What came of an admitted attempt. A server that is gone or broken counts as a failure, one that says no
-   * does not; `null` and an attempt that was broken off tell nothing. `isPatient`: the caller waits for a server that
+   * What came of an admitted attempt. A server that is down or broken counts as a failure, one that refuses
+   * does not; `null` and an aborted attempt count as neither. `isPatient`: the caller waits for a server that
    * limits it.
    */
   report(verdict: Verdict | null, isPatient?: boolean): void {

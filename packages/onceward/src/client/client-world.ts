@@ -74,7 +74,7 @@ export async function withDeadline<T>(
   }
 }
 
-/** Settles after `ms`, or as soon as the signal is aborted; the caller looks at the signal. */
+/** Settles after `ms`, or as soon as the signal is aborted; the caller checks the signal. */
 export function pause(
   world: ClientWorld,
   ms: number,

@@ -3,7 +3,7 @@ import { idempotentFetch, replayInfo } from './idempotent-fetch.ts';
 
 type Reply = Response | Error | 'silence';
 
-/** A network that gives the replies it was told to, and writes down what it was sent. */
+/** A network that gives the replies it was given, and records what it was sent. */
 function network(...replies: Reply[]) {
   const seen: { key: string | null; body: string; headers: Headers; url: string }[] = [];
   const send: typeof fetch = async (input) => {
@@ -79,7 +79,7 @@ describe('idempotent fetch', () => {
     expect(keys()).toEqual([null]);
   });
 
-  it('[C3] a replay is told, with its count', async () => {
+  it('[C3] a replay is reported, with its count', async () => {
     const replay = (headers: Record<string, string>) => new Response('{}', { headers });
     const { fetch } = network(
       replay({ 'idempotency-replayed': 'true', 'idempotency-replay-count': '3' }),

@@ -8,7 +8,7 @@ export function useOutbox({ status }: Outbox): OutboxStatus {
   return useSyncExternalStore(status.subscribe, status.getSnapshot, status.getSnapshot);
 }
 
-/** One operation as it stands. `undefined`: not looked up yet; `null`: there is none, or it was cancelled. */
+/** One operation as it stands. `undefined`: not read yet; `null`: there is none, or it was cancelled. */
 export function useOperation(outbox: Outbox, id: string): Operation | null | undefined {
   const { subscribe, getSnapshot } = useMemo(() => operationStore(outbox, id), [outbox, id]);
   return useSyncExternalStore(subscribe, getSnapshot, getSnapshot);
@@ -19,23 +19,23 @@ function operationStore(outbox: Outbox, id: string) {
   return {
     getSnapshot: () => current,
     subscribe(listener: () => void): () => void {
-      let looks = 0;
-      const look = async () => {
-        looks += 1;
-        const turn = looks;
+      let reads = 0;
+      const refresh = async () => {
+        reads += 1;
+        const turn = reads;
         // A storage that fails shows what it showed last.
         const found = await outbox.find(id).catch(() => current);
-        if (turn !== looks || (current !== undefined && found?.version === current?.version))
+        if (turn !== reads || (current !== undefined && found?.version === current?.version))
           return;
         current = found;
         listener();
       };
       const unlisten = outbox.subscribe((event) => {
-        if (!('id' in event) || event.id === id || event.id === null) void look();
+        if (!('id' in event) || event.id === id || event.id === null) void refresh();
       });
-      void look();
+      void refresh();
       return () => {
-        looks += 1;
+        reads += 1;
         unlisten();
       };
     },

@@ -38,7 +38,7 @@ export function backoffMs(policy: RetryPolicy, failures: number, world: ClientWo
 export function parseRetryAfter(value: string | null, now: number): number | null {
   const text = value?.trim() ?? '';
   if (/^\d+$/.test(text)) return Number(text) * SECOND;
-  // A date must look like one: the platform's parser would also take "1.5" or "-3" for years.
+  // A date must have the form of one: the platform's parser would also take "1.5" or "-3" for years.
   if (!/^[A-Za-z]{3,9},? /.test(text)) return null;
   const at = Date.parse(text);
   return Number.isNaN(at) ? null : Math.max(0, at - now);

@@ -63,7 +63,7 @@ describe('what an answer means', () => {
   it.each([
     ['a problem', problem('in-progress')],
     ['the envelope', { error: { code: 'CONCURRENT_REQUEST', message: 'wait' } }],
-  ])('[C5] 409 that is in progress, told by %s, waits', (_, body) => {
+  ])('[C5] 409 that is in progress, by %s, waits', (_, body) => {
     expect(judge(409, body).kind).toBe('in_progress');
   });
 
@@ -150,7 +150,7 @@ describe('what every refusal of a door means', () => {
     expect(verdict).toMatchObject({ kind: 'transient', ran: 'unknown', retryAfterMs: 1_000 });
   });
 
-  it('[E16] only what did not happen is told to use a new key', () => {
+  it('[E16] only what did not happen may use a new key', () => {
     for (const { retry, happened } of Object.values(REFUSALS)) {
       if (retry === 'new_key') expect(happened).toBe('no');
     }

@@ -34,7 +34,7 @@ export type Verdict =
       readonly atTheDoor?: boolean;
       readonly code?: FailureCode;
     }
-  /** The server itself does not know whether it happened. A person has to look. */
+  /** The server itself does not know whether it happened. A person has to resolve it. */
   | { readonly kind: 'in_doubt'; readonly reason: string }
   /** The caller has given up waiting. */
   | { readonly kind: 'aborted' };
@@ -46,12 +46,12 @@ export interface Answer {
   readonly text: string;
 }
 
-/** Statuses that say "not now": the request was turned away before it began. */
+/** Statuses that say "not now": the request was refused before it began. */
 const TURNED_AWAY = [408, 425, 429];
 
 /**
  * Refusals that may come from someone before the server, or from a server that is still running the key and
- * does not say so. They tell nothing about an earlier attempt.
+ * does not say so. They say nothing about an earlier attempt.
  */
 const AT_THE_DOOR = [403, 404, 409, 421];
 
@@ -72,7 +72,7 @@ export function judgeAnswer(answer: Answer, now: number): Verdict {
     case 'concurrent-request':
       return { kind: 'in_progress', retryAfterMs };
     case 'outcome-unknown':
-      // With Retry-After the server expects to know soon; otherwise a person has to look.
+      // With Retry-After the server expects to know soon; otherwise a person has to resolve it.
       if (retryAfterMs !== null) return { ...transient, ran: 'unknown' };
       return { kind: 'in_doubt', reason };
     case 'key-expired':
@@ -116,7 +116,7 @@ export function afterDoubt(verdict: Verdict): Verdict {
 const NOT_CONNECTED = /REFUSED|NOTFOUND|AGAIN|UNREACH|CONNECT_T|CERT|TLS|SSL|SIGN/;
 
 /**
- * What a rejected `fetch` means. Browsers tell nothing apart but an abort: lost network, failed name look-up
+ * What a rejected `fetch` means. Browsers distinguish only an abort: lost network, failed DNS lookup
  * and failed TLS are all one `TypeError`, after which the request may have arrived. Node says more.
  */
 export function judgeFailure(error: unknown, callerSignal?: AbortSignal | null): Verdict {

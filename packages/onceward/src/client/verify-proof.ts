@@ -76,7 +76,7 @@ export function verifyTransaction(
   if (count !== header.count) return no('the proof is about another number of transactions');
   const top = climb(hash('T', transaction), position, count, path);
   if (top === null) return no('the path does not fit the position');
-  if (hash('X', `${count}:${top}`) !== header.transactions) return no('the hashes do not meet');
+  if (hash('X', `${count}:${top}`) !== header.transactions) return no('the hashes do not match');
   return parse(transaction);
 }
 
@@ -92,7 +92,7 @@ export function verifyRow(
   const index = bucketOf(Number.parseInt(sha256Hex(row).slice(0, 8), 16), bucketCount);
   const top = climb(hash('B', bucket), index, bucketCount, path);
   if (top === null) return no('the path does not fit the row');
-  if (hash('R', `${bucketCount}:${top}`) !== parts.rows) return no('the hashes do not meet');
+  if (hash('R', `${bucketCount}:${top}`) !== parts.rows) return no('the hashes do not match');
   if (!isStateOf(header, parts)) return no('the parts are not those of the block');
   const rows = parse<[string, unknown][]>(bucket);
   if (!rows.ok) return rows;
@@ -116,7 +116,7 @@ export function verifyAccount(
   if (!/^[0-9a-f]*$/.test(leaf) || leaf.length !== held * RECORD_HEX) return no('a record is cut');
   const top = climb(sha256Hex(fromHex(`41${leaf}`)), index, leaves, path);
   if (top === null) return no('the path does not fit the account');
-  if (top !== parts.accounts || !isStateOf(header, parts)) return no('the hashes do not meet');
+  if (top !== parts.accounts || !isStateOf(header, parts)) return no('the hashes do not match');
   const at = (number % LEAF_ACCOUNTS) * RECORD_HEX;
   const record = readRecord(leaf.slice(at, at + RECORD_HEX));
   return record.number === number ? yes(record) : no('the record is of another account');

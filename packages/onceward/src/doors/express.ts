@@ -13,7 +13,7 @@ export { type HttpOptions, type IdempotencyContext, keepRawBody } from '../http/
 
 declare module 'express-serve-static-core' {
   interface Request {
-    /** Set for a protected handler, and on a replay for whoever looks on. */
+    /** Set for a protected handler, and on a replay for hooks that run on every answer. */
     idempotency?: IdempotencyContext | undefined;
   }
 }

@@ -30,7 +30,7 @@ type Send = (instead: HttpAnswer | null) => void;
  *   reading    it has answered with a stream, which is being read
  *   holding    its answer waits for the record
  *   settled    the record is settled, and the handler has yet to answer: a transaction may end before its handler
- *   over       the answer is on its way, or the framework's own
+ *   over       the answer is being sent, or is the framework's own
  */
 export class FastifyExchange implements Exchange {
   readonly #guard: HttpGuard<FastifyRequest>;
@@ -66,7 +66,7 @@ export class FastifyExchange implements Exchange {
   }
 
   #protect(body: RequestBody): Promise<void> {
-    if (body === 'gone') return Promise.resolve();
+    if (body === 'aborted') return Promise.resolve();
     if (body === 'too_large') skipRest(this.#admission.facts.request.raw, this.#reply!.raw);
     return this.#guard.protect(this.#admission, body, this).then(
       (instead) => {
@@ -196,8 +196,8 @@ export class FastifyExchange implements Exchange {
   }
 
   /**
-   * The collector moves what outlives two of its rounds to where it seldom looks. One exchange that got there would
-   * take the next with it, and that one the next, if they went on holding what they are done with.
+   * What survives two scavenges is promoted to the old generation. One promoted exchange would promote the next, and
+   * that one the next, if they kept references to what they are done with.
    */
   #letGo(): void {
     this.#reply = null;

@@ -15,7 +15,7 @@ const RUN = Symbol('onceward.run');
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set for a protected handler, and on a replay for whoever looks on. */
+    /** Set for a protected handler, and on a replay for hooks that run on every answer. */
     idempotency: IdempotencyContext | null;
     [RUN]: FastifyExchange | null;
   }

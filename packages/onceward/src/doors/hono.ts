@@ -15,9 +15,9 @@ import {
 
 export type { HttpOptions, IdempotencyContext } from '../http/index.ts';
 
-/** Tells Hono's types of `c.get('idempotency')`. */
+/** Declares `c.get('idempotency')` to Hono's types. */
 export interface IdempotencyVariables {
-  /** Set for a protected handler, and on a replay for whoever looks on. */
+  /** Set for a protected handler, and on a replay for hooks that run on every answer. */
   idempotency: IdempotencyContext | undefined;
 }
 

@@ -16,7 +16,7 @@ import {
 type Rules = Pick<HttpSettings<never>, 'maxKeptBytes' | 'streams' | 'abandonAfterMs'>;
 
 /**
- * One request on its way through Koa. What the middleware behind leaves in `ctx.body` is the answer, and Koa sends it
+ * One request in Koa. What the middleware behind leaves in `ctx.body` is the answer, and Koa sends it
  * when we return. What they throw, and what they write past Koa, is seen on Node's response.
  */
 export class KoaExchange implements Exchange {
@@ -130,7 +130,7 @@ export class KoaExchange implements Exchange {
   }
 }
 
-/** Puts an answer where Koa and the middleware before us look for one. */
+/** Puts an answer where Koa and the middleware before us read it. */
 export function setAnswer(ctx: ParameterizedContext, answer: HttpAnswer): void {
   const { status, headers, body } = answer;
   const grouped = new Map<string, string[]>();

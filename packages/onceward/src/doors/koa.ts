@@ -16,7 +16,7 @@ export type { HttpOptions, IdempotencyContext } from '../http/index.ts';
 
 declare module 'koa' {
   interface DefaultContext {
-    /** Set for a protected handler, and on a replay for whoever looks on. */
+    /** Set for a protected handler, and on a replay for hooks that run on every answer. */
     idempotency?: IdempotencyContext | undefined;
   }
 }
@@ -43,7 +43,7 @@ export function idempotency(options: HttpOptions<ParameterizedContext>): Middlew
     if (admission === null || isWatched(ctx.res)) return next();
     if (admission.refusal !== null) return setAnswer(ctx, admission.refusal);
     const body = await bodyOf(ctx.req, ctx.request as ParsedBody, guard.settings.maxBodyBytes);
-    if (body === 'gone') return;
+    if (body === 'aborted') return;
     if (body === 'too_large') skipRest(ctx.req, ctx.res);
     const exchange = new KoaExchange(ctx, guard.settings, next);
     await exchange.serve(() => guard.protect(admission, body, exchange));

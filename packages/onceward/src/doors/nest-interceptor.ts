@@ -32,7 +32,7 @@ export interface NestRequest {
   readonly url: string;
   readonly headers: IncomingMessage['headers'];
   readonly body?: unknown;
-  /** Set for a protected handler, and on a replay for whoever looks on. */
+  /** Set for a protected handler, and on a replay for hooks that run on every answer. */
   idempotency?: IdempotencyContext | null | undefined;
 }
 
@@ -111,7 +111,7 @@ async function serve<Request extends NestRequest>(
   }
   const { request } = admission.facts;
   const body = await bodyOf(rawOf(request), request, guard.settings.maxBodyBytes);
-  if (body === 'gone') {
+  if (body === 'aborted') {
     resolve(of(undefined));
     return;
   }

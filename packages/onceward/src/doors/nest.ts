@@ -32,7 +32,7 @@ export interface NestAsyncOptions<Request extends NestRequest = NestRequest>
  *
  *     IdempotencyModule.forRoot({ store, scopeFrom: (request) => request.user.id, effect })
  *
- * Guards run before it, so whoever asks is known; pipes run behind it, and what they refuse is not kept.
+ * Guards run before it, so the caller is known; pipes run behind it, and what they refuse is not kept.
  */
 // biome-ignore lint/complexity/noStaticOnlyClass: a module of Nest is a class.
 export class IdempotencyModule {

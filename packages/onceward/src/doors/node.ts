@@ -16,7 +16,7 @@ export type { HttpOptions, IdempotencyContext } from '../http/index.ts';
 // By the name that others add to it under: TypeScript takes `node:http` for a module of its own then.
 declare module 'http' {
   interface IncomingMessage {
-    /** Set for a protected handler, and on a replay for whoever looks on. */
+    /** Set for a protected handler, and on a replay for hooks that run on every answer. */
     idempotency?: IdempotencyContext | undefined;
   }
 }

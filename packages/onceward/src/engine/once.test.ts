@@ -104,3 +104,21 @@ it('[E6] a doubt that was answered with no JSON is told with a code, not as a ra
     message: expect.stringContaining('text/plain'),
   });
 });
+
+it('[E6] a doubt that was answered without an outcome has no value, and says so', async () => {
+  const { engine } = setUp(memoryStore());
+  const effect = { kind: 'external', onLapse: 'in_doubt' } as const;
+  for (const [as, code] of [
+    ['committed', 'ONCE_NOT_RETAINED'],
+    ['rejected', 'ONCE_REJECTED'],
+  ] as const) {
+    const id = { scope: 'a', key: as };
+    const once = () =>
+      engine.once({ ...id, effect }, async () => {
+        throw new OutcomeUnknown('nobody knows');
+      });
+    await expect(once()).rejects.toThrow('nobody knows');
+    await engine.resolve(id, { as, keepMs: 60_000, by: 'ann', reason: 'looked' });
+    await expect(once()).rejects.toMatchObject({ code, message: expect.stringMatching(/./) });
+  }
+});

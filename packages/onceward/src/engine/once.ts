@@ -92,7 +92,8 @@ function fromOutcome<T>(outcome: Outcome): T {
       'the effect ran once, but its result was longer than maxOutcomeBytes and was not kept',
     );
   }
-  return (text === '' ? undefined : parsed(text, outcome.contentType)) as T;
+  if (text === '' && outcome.contentType === JSON_TYPE) return undefined as T;
+  return parsed(text, outcome.contentType) as T;
 }
 
 /** A probe or a person may have answered the doubt, with whatever they had. */
@@ -102,8 +103,8 @@ function parsed(text: string, contentType: string): unknown {
   } catch (cause) {
     throw new OncewardError(
       'ONCE_NOT_RETAINED',
-      `the effect happened, but its outcome (${contentType}) is no JSON, so it has no value; a probe or a verdict must ` +
-        'give an outcome in JSON to callers of once()',
+      `the effect happened, but its outcome (${contentType || 'none was given'}) is no JSON, so it has no value; a probe ` +
+        'or a verdict must give an outcome in JSON to callers of once()',
       { cause },
     );
   }
@@ -113,7 +114,7 @@ function rejection(outcome: Outcome): OncewardError {
   const text = new TextDecoder().decode(outcome.bytes);
   const message =
     outcome.contentType === ERROR_TYPE ? (JSON.parse(text) as { message: string }).message : text;
-  return new OncewardError('ONCE_REJECTED', message);
+  return new OncewardError('ONCE_REJECTED', message || 'it did not happen, and no reason was kept');
 }
 
 const EXPLANATIONS: Record<Refusal['reason'], string> = {

@@ -13,8 +13,8 @@ export interface World {
   random(): number;
   /** At least 16 bytes from a cryptographic source, as text without separators. Names one attempt. */
   token(): string;
-  /** Calls back once after `ms`. The timer never keeps a process alive. */
-  startTimer(ms: DurationMs, callback: () => void): Timer;
+  /** Calls back once after `ms`. Only a timer that a caller waits for keeps a process alive. */
+  startTimer(ms: DurationMs, callback: () => void, isAwaited?: boolean): Timer;
   /** A named place where the process may be killed. The real world does nothing here. */
   crashPoint?(name: CrashPoint): void;
 }
@@ -45,15 +45,16 @@ export function wholeMilliseconds(world: World): World {
     elapsed: () => Math.floor(world.elapsed()),
     random: () => world.random(),
     token: () => world.token(),
-    startTimer: (ms, callback) => world.startTimer(ms, callback),
+    startTimer: (ms, callback, isAwaited) => world.startTimer(ms, callback, isAwaited),
     ...(world.crashPoint === undefined
       ? {}
       : { crashPoint: (name: CrashPoint) => world.crashPoint?.(name) }),
   };
 }
 
-export function sleep(world: World, ms: DurationMs): Promise<void> {
+/** `isAwaited`: a caller waits for it, so the process must live as long. */
+export function sleep(world: World, ms: DurationMs, isAwaited: boolean): Promise<void> {
   return new Promise((resolve) => {
-    world.startTimer(ms, resolve);
+    world.startTimer(ms, resolve, isAwaited);
   });
 }

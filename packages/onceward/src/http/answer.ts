@@ -1,13 +1,13 @@
 import type { HeaderList } from './header-list.ts';
 
-/** An answer with all its bytes, ready to be sent. It has no Content-Length: whoever sends it counts. */
+/** An answer with all its bytes, ready to be sent. It has no Content-Length: the sender sets it. */
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: HeaderList;
   readonly body: Uint8Array;
 }
 
-/** One whose body the framework had as text. Its bytes are made for whoever asks for them, and mostly nobody does. */
+/** One whose body the framework had as text. Encoded on first use, which is rare. */
 export class TextAnswer implements HttpAnswer {
   readonly kind = 'whole';
   readonly status: number;
@@ -25,11 +25,11 @@ export class TextAnswer implements HttpAnswer {
   }
 }
 
-/** What became of a handler's answer on its way out. */
+/** What became of a handler's answer. */
 export type Captured =
   /** It was held back, whole. */
   | ({ readonly kind: 'whole' } & HttpAnswer)
-  /** Its body went out as it came and is gone. */
+  /** Its body was streamed and not kept. */
   | { readonly kind: 'passed'; readonly status: number; readonly why: 'too_large' | 'stream' }
   /** It broke off half-way by the handler's own fault. */
   | { readonly kind: 'broken'; readonly status: number }

@@ -1,7 +1,7 @@
 import type { DurationMs } from '../engine/units.ts';
 import { maskKey } from '../keys/mask.ts';
 
-/** What a door tells. The names are stable: logs, metrics and alerts hang on them. */
+/** The events of a door. The names are stable: logs, metrics and alerts depend on them. */
 export type HttpEventName =
   | 'idempotency_executed'
   | 'idempotency_cache_hit'

@@ -15,7 +15,7 @@ import {
   settleOptions,
 } from './options.ts';
 import { type ProblemName, problemAnswer } from './problem.ts';
-import { answerExecution, tellExecution } from './reply.ts';
+import { answerExecution, executionEvents } from './reply.ts';
 import { fingerprint } from './request/fingerprint.ts';
 import { judgeKey, type KeyReading, readKey } from './request/key-header.ts';
 import { pathOf, type RequestFacts } from './request/request-facts.ts';
@@ -143,7 +143,7 @@ export class HttpGuard<Request> {
       const { facts, key } = admission;
       facts.attach?.(facts.request, new IdempotencyContext(key, null));
     }
-    if (this.settings.log !== null) this.#tell(admission, execution, run.captured, answer);
+    if (this.settings.log !== null) this.#emitExecution(admission, execution, run.captured, answer);
     return answer;
   }
 
@@ -179,7 +179,7 @@ export class HttpGuard<Request> {
       return settlementOf(this.settings, seen, new IdempotencyContext(admission.key, attempt));
     });
     const answer = answerExecution(this.settings.profile, admission, execution);
-    this.#tell(admission, execution, captured, answer);
+    this.#emitExecution(admission, execution, captured, answer);
   }
 
   #prepare(
@@ -216,7 +216,7 @@ export class HttpGuard<Request> {
       .executeWithin(operation, effect.transact, (attempt, tx) => run.start(attempt, tx))
       .then((execution) => (run.isUndone(execution) ? UNDONE : execution))
       .catch((cause: unknown) => {
-        // The transaction is gone, and with it what the handler did: its answer must not go out.
+        // The transaction is rolled back, and with it what the handler did: its answer must not go out.
         if (!run.hasBegun) throw cause;
         return { ...ROLLED_BACK, cause };
       });
@@ -272,14 +272,14 @@ export class HttpGuard<Request> {
     return problemAnswer(name, this.settings.profile, key === '' ? { detail } : { detail, key });
   }
 
-  #tell(
+  #emitExecution(
     admission: Admission<Request>,
     execution: Execution,
     captured: Captured | null,
     answer: HttpAnswer | null,
   ): void {
     const own = captured !== null && 'status' in captured ? captured.status : 0;
-    for (const name of tellExecution(execution, captured)) {
+    for (const name of executionEvents(execution, captured)) {
       this.#emit(admission, name, answer?.status ?? own);
     }
   }

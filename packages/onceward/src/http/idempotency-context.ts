@@ -49,12 +49,12 @@ export class IdempotencyContext {
     return this.#running().step(name, work);
   }
 
-  /** Says that it cannot be told whether the effect happened, whatever is answered: the record goes in doubt. */
+  /** Declares the outcome unknown, whatever is answered: the record goes in doubt. */
   doubt(): void {
     this.#doubtful = true;
   }
 
-  /** Says that nothing worth keeping happened, whatever is answered: the key is free again. */
+  /** Declares that nothing worth keeping happened, whatever is answered: the key is released. */
   release(): void {
     this.#released = true;
   }

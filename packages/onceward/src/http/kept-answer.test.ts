@@ -72,7 +72,7 @@ it('[H5] hop-by-hop headers go, those that Connection names too, in any case', (
   expect(kept).toEqual(['etag', '"7"']);
 });
 
-it('[H5] each answer keeps its own headers, whatever the one before had and whoever changes a list afterwards', () => {
+it('[H5] each answer keeps its own headers, whatever the one before had and however a list is changed afterwards', () => {
   const body = Buffer.from('b');
   const headersOf = (headers: string[]) => {
     const kept = decodeAnswer(encodeAnswer({ status: 200, headers, body }));

@@ -36,12 +36,12 @@ export interface RouteOptions<Request> {
   readonly policy?: Partial<Policy>;
   /** A request without a key is refused. Left out, it runs unprotected. */
   readonly required?: boolean;
-  /** Managed methods; POST, PUT and PATCH unless told. */
+  /** Managed methods; POST, PUT and PATCH by default. */
   readonly methods?: readonly string[];
   /** Paths that are left alone: as they are, with `/*` at the end for all below, or as a pattern. */
   readonly exclude?: readonly (string | RegExp)[];
   readonly mode?: Mode;
-  /** In `observe`: the share of keys that is looked at, 0 to 1. All arrivals of one key are, or none. */
+  /** In `observe`: the share of keys that is sampled, 0 to 1. All requests with one key are, or none. */
   readonly sampleRate?: number;
   /** Finds the key elsewhere than in the headers. `undefined`: this request has none. */
   readonly keyFrom?: (request: Request) => string | undefined;
@@ -141,7 +141,7 @@ export function settleOptions<Request>(options: HttpOptions<Request>): HttpSetti
   refuseUnknown('idempotency', options, { ...KNOWN, ...BESIDE });
   refuseUnknownPolicy(options.policy);
   if (typeof options.scopeFrom !== 'function') {
-    fail('scopeFrom is missing; give a function that names whoever is asking');
+    fail('scopeFrom is missing; give a function that names the caller');
   }
   checkEffect(options.effect);
   const engine = options.engine ?? engineOf(options.store ?? fail(NO_STORE));
@@ -150,7 +150,7 @@ export function settleOptions<Request>(options: HttpOptions<Request>): HttpSetti
     fail(`profile is ${JSON.stringify(profile)}; it must be one of ${Object.keys(profiles)}`);
   }
   const chosen = checkPolicy({ ...profiles[profile], ...options.policy });
-  // A store with small records is asked for no more than it can hold, so that the status at least is kept.
+  // The limit is lowered to what a store of small records can hold, so that the status at least is kept.
   const longest = engine.store.traits.maxRecordBytes - 4 * KIB;
   const maxKeptBytes = Math.max(0, Math.min(chosen.maxOutcomeBytes, longest));
   return {

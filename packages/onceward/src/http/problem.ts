@@ -23,13 +23,13 @@ const TITLES = {
   'rolled-back': 'The transaction was rolled back',
   'operation-rejected': 'The operation was rejected',
   'store-unavailable': 'The record of this key cannot be reached',
-  'manager-unavailable': 'Those who decide on this key cannot be reached',
+  'manager-unavailable': 'The managers of this key cannot be reached',
   'over-quota': 'Too many operations are running',
-  'scope-unknown': 'Whose request it is cannot be told',
+  'scope-unknown': 'The caller cannot be identified',
   unauthorized: 'The credential is not accepted',
   forbidden: 'The caller may not do this',
   'identity-unusable': 'The authentication server gave no usable answer',
-  'identity-unavailable': 'Whose request it is cannot be told at present',
+  'identity-unavailable': 'The caller cannot be identified at present',
   'upstream-refused': 'The upstream cannot be reached',
   'upstream-reset': 'The upstream broke off',
   'upstream-timeout': 'The upstream did not answer in time',
@@ -37,7 +37,7 @@ const TITLES = {
 
 export type ProblemName = RefusalName;
 
-/** Names a problem for ever; nothing need be served there. */
+/** A stable identifier; nothing need be served there. */
 export const PROBLEM_TYPE_PREFIX = 'https://onceward.dev/problems/';
 
 export interface ProblemDetails {
@@ -111,7 +111,7 @@ export const REFUSAL_PROBLEMS = {
   ],
   expired: [
     'key-expired',
-    'the key was first sent longer ago than it is kept here, so it may have happened; look before it is sent anew',
+    'the key was first sent longer ago than it is kept here, so it may have happened; check before it is sent under a new key',
   ],
   over_quota: ['over-quota', 'too many operations are running here; retry with the same key'],
   deadline: ['store-unavailable', 'the caller had left before the operation began'],
@@ -121,7 +121,7 @@ export const REFUSAL_PROBLEMS = {
   ],
   outcome_unknown: [
     'outcome-unknown',
-    'the commit was not answered, so it may have happened; the same key will tell',
+    'the commit was not answered, so it may have happened; retry with the same key',
   ],
   store_unavailable: [
     'store-unavailable',

@@ -50,7 +50,7 @@ function replayAnswer(profile: ProfileName, asked: Asked, replayed: Replayed): H
   }
   if (outcome.contentType === ERROR_TYPE) {
     const detail =
-      'the operation failed, and this failure is its kept answer; look whether it happened before it is sent under a new key';
+      'the operation failed, and this failure is its kept answer; check whether it happened before it is sent under a new key';
     const answer = problemAnswer('operation-failed', profile, { detail, key });
     return { ...answer, headers: mark(profile, answer.headers.slice(0, 2), asked, replayed) };
   }
@@ -66,17 +66,17 @@ function replayAnswer(profile: ProfileName, asked: Asked, replayed: Replayed): H
   });
 }
 
-/** A person, or a probe, has said what became of it; what it answered over HTTP, nobody knows. */
+/** Resolved by an operator or a probe; its HTTP answer is not known. */
 function resolvedAnswer(profile: ProfileName, key: string, { state }: Replayed): HttpAnswer {
   if (state === 'rejected') {
-    const detail = 'it was looked into and did not happen; a new key may be used';
+    const detail = 'it was resolved: it did not happen; a new key may be used';
     return problemAnswer('operation-rejected', profile, { detail, key });
   }
-  const detail = 'it was looked into and did happen; what it answered is not known';
+  const detail = 'it was resolved: it did happen; what it answered is not known';
   return problemAnswer('response-not-retained', profile, { detail, key });
 }
 
-/** A replay says that it is one, and is for nobody else to store. */
+/** A replay is marked as one, and no cache may store it. */
 function mark(
   profile: ProfileName,
   headers: readonly string[],
@@ -95,7 +95,7 @@ function mark(
     'x-idempotency-key',
     asked.sent,
   );
-  // The name that clients of Stripe look for, beside our own.
+  // The name that clients of Stripe read, beside our own.
   if (profile === 'stripe') marked.push('idempotent-replayed', 'true');
   return marked;
 }
@@ -113,8 +113,8 @@ const REFUSAL_EVENTS = {
   store_unavailable: 'idempotency_store_unavailable',
 } as const satisfies Record<string, HttpEventName>;
 
-/** The events that tell of an execution. */
-export function tellExecution(execution: Execution, captured: Captured | null): HttpEventName[] {
+/** The events to emit for an execution. */
+export function executionEvents(execution: Execution, captured: Captured | null): HttpEventName[] {
   switch (execution.kind) {
     case 'refused':
       return [REFUSAL_EVENTS[execution.reason]];

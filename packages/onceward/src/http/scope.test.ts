@@ -60,7 +60,7 @@ it('[H13] the head of a fingerprint is that of its own target, whichever came be
   }
 });
 
-it('[E9] names that differ in half a character only are told apart', () => {
+it('[E9] names that differ in half a character only are distinct', () => {
   expect(composeScope('a\ud800', 'POST', '/')).not.toBe(composeScope('a\ud801', 'POST', '/'));
 });
 

@@ -10,13 +10,13 @@ const PLAIN = /^[\w.:@/-]+$/;
 
 /**
  * Whose operation, and on which route: `principal|METHOD /route`. The bar is escaped in the principal, so that no
- * principal can spell its way into another's records. What is too long or not plain text is hashed.
+ * principal can be spelled as another's scope. What is too long or not plain text is hashed.
  */
 export function composeScope(principal: unknown, method: string, route: string): string {
   if (typeof principal !== 'string' || principal === '') {
     throw new OncewardError(
       'ONCE_INVALID_INPUT',
-      'scopeFrom gave no scope; return a name for whoever is asking, such as the user or tenant id',
+      'scopeFrom gave no scope; return a name for the caller, such as the user or tenant id',
     );
   }
   const whose = PLAIN.test(principal) ? principal : principal.replace(/[|%~]/g, escapeBar);
@@ -56,8 +56,8 @@ export class ComposedScope {
 }
 
 /**
- * The scopes that were composed of late. A string that was looked up before is found faster than an equal one that
- * was made anew, and the engine and its store look a scope up several times for each request.
+ * Caches composed scopes. A string that was a map key before has its hash cached; a new equal one is hashed again, and
+ * the engine and its store look a scope up several times for each request.
  */
 export class ScopeMemory {
   readonly #routes = new Map<string, Map<string, ComposedScope>>();

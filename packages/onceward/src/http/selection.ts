@@ -6,7 +6,7 @@ export function isExcluded(exclude: readonly (string | RegExp)[], path: string):
   });
 }
 
-/** Chosen by the key itself, so that every arrival of one key is sampled or none is. */
+/** By FNV-1a of the key, so that every arrival of one key is sampled or none is. */
 export function isSampled(key: string, rate: number): boolean {
   if (rate >= 1) return true;
   let mixed = 0x811c9dc5;

@@ -59,7 +59,7 @@ function unkept(rules: KeepRules, status: number): Settlement {
 }
 
 /**
- * The handler failed or never ended: how far it had come, nobody can tell. Where it must not be repeated, a failure
+ * The handler failed or never ended: how far it got is unknown. Where it must not be repeated, a failure
  * says that nothing happened, in mode `observe` too.
  */
 function brokenOff(rules: KeepRules): Settlement {

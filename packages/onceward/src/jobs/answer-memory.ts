@@ -6,10 +6,10 @@ export interface RememberedAnswer {
   readonly fingerprint: string;
   readonly state: SettledState;
   /** The job's id, or why there is none. */
-  readonly told: string;
+  readonly idOrReason: string;
   /** On the gate's own clock. */
   readonly keepUntil: DurationMs;
-  /** Asked for since it last stood first in the line for eviction. */
+  /** Read since it was last first in line for eviction. */
   used: boolean;
 }
 
@@ -17,8 +17,8 @@ export interface RememberedAnswer {
 const CHARACTERS_PER_ENTRY = 256;
 
 /**
- * What a gate knows to be settled: bounded in number and in text. The oldest goes first; one that was asked for since
- * it came up last is given a second chance. Nothing but strings, so that churn leaves no holes outside the heap.
+ * What a gate knows to be settled: bounded in number and in text. Evicts by second chance (CLOCK). Nothing
+ * but strings, so that churn does not fragment memory outside the heap.
  */
 export class AnswerMemory {
   readonly #answers = new Map<string, RememberedAnswer>();
@@ -53,11 +53,11 @@ export class AnswerMemory {
     const old = this.#answers.get(name);
     if (old !== undefined) this.#drop(name, old);
     this.#answers.set(name, answer);
-    this.#characters += answer.told.length;
+    this.#characters += answer.idOrReason.length;
     if (this.#isOver(0)) this.#evict();
   }
 
-  /** Nobody would be given what has expired; this only frees its room. */
+  /** Expired entries are never returned; this only frees their memory. */
   forgetExpired(now: DurationMs): void {
     for (const [name, answer] of this.#answers) {
       if (answer.keepUntil <= now) this.#drop(name, answer);
@@ -73,7 +73,7 @@ export class AnswerMemory {
       if (answer.used) {
         answer.used = false;
         this.#answers.set(name, answer);
-        this.#characters += answer.told.length;
+        this.#characters += answer.idOrReason.length;
       } else {
         this.#evictions += 1;
       }
@@ -87,6 +87,6 @@ export class AnswerMemory {
 
   #drop(name: string, answer: RememberedAnswer): void {
     this.#answers.delete(name);
-    this.#characters -= answer.told.length;
+    this.#characters -= answer.idOrReason.length;
   }
 }

@@ -2,10 +2,10 @@
 const GUESTS = 0.25;
 
 /**
- * Places that tenants share. While there is room, whoever comes gets one, so that a tenant alone has them all. Beyond
+ * Places that tenants share. While there is room, any tenant gets one, so that a tenant alone has them all. Beyond
  * that there are a quarter more for guests: a tenant gets one of those if it has none, or fewer than are still free.
- * Each guest takes half of what the one before has left, so there is something for the next, and nothing for the one
- * who filled the place.
+ * Each guest takes half of what the one before has left, so there is something for the next, and nothing for the
+ * tenant that used up the ordinary ones.
  */
 export class FairShares {
   readonly #places: number;

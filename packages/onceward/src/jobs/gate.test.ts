@@ -94,7 +94,7 @@ describe('a gate', () => {
     expect(gate.size.pending).toBe(0);
   });
 
-  it('[J2] tells those who waited 30 s in vain that the first is still pending', async () => {
+  it('[J2] answers duplicates that waited 30 s that the first is still pending', async () => {
     const { gate, manager, world } = setUp();
     manager.answer = () => new Promise(() => {});
     void gate.submit(submission());
@@ -241,7 +241,7 @@ describe('a gate', () => {
 });
 
 describe('windows', () => {
-  it('[J5] are a minute, five minutes and a minute unless told', () => {
+  it('[J5] are a minute, five minutes and a minute by default', () => {
     expect(jobWindows).toEqual({
       pendingMs: 60_000,
       committedMs: 300_000,

@@ -12,13 +12,13 @@ export interface GateOptions {
   readonly manager: JobsPort;
   readonly world: World;
   readonly windows?: JobWindows;
-  /** Told of what the gate answers itself, as an engine tells of its arrivals. */
+  /** Receives the events of what the gate answers itself, as those of an engine. */
   readonly observe?: Observe;
-  /** Told what went wrong with a submission that was answered as unavailable. */
+  /** Called with the error behind a submission that was answered as unavailable. */
   readonly onFault?: (error: unknown) => void;
 }
 
-/** A submission that this gate has sent on. Others with the same key gather behind it. */
+/** A submission that this gate has forwarded. Others with the same key wait for it. */
 interface Pending {
   readonly fingerprint: string;
   readonly answer: Promise<Answer>;
@@ -30,8 +30,8 @@ const RETRY_MS = 1_000;
 const PENDING_CHARACTERS = 256 * MIB;
 
 /**
- * The first to hear a submission. What it knows to be settled it answers itself; of several that arrive with one key it
- * sends one on, and the others get that one's answer. It decides nothing: only a manager may say that a key is new.
+ * Receives submissions. What it knows to be settled it answers itself; of several concurrent ones with one key it
+ * forwards one, and the others get its answer. It decides nothing: only a manager may say that a key is new.
  */
 export class Gate implements JobsPort {
   readonly #manager: JobsPort;
@@ -69,7 +69,7 @@ export class Gate implements JobsPort {
   submit(submission: Submission, waitMs = this.#windows.waitMs): Promise<Answer> {
     const name = `${submission.tenant}\0${submission.key}`;
     const known = this.#known(name, submission);
-    if (known !== null) return Promise.resolve(this.#told(submission, known));
+    if (known !== null) return Promise.resolve(this.#reported(submission, known));
     const pending = this.#pending.get(name);
     return pending === undefined
       ? this.#sendOn(name, submission, waitMs)
@@ -105,14 +105,14 @@ export class Gate implements JobsPort {
     const known = this.#answered.get(name, now);
     if (known === undefined) return null;
     if (known.fingerprint !== submission.fingerprint) return refused('mismatch');
-    if (this.#cancelled.has(known.told)) return null;
+    if (this.#cancelled.has(known.idOrReason)) return null;
     const keepMs = known.keepUntil - now;
     return known.state === 'committed'
-      ? { status: 'committed', jobId: known.told, wasDuplicate: true, keepMs }
-      : { status: 'rejected', reason: known.told, wasDuplicate: true, keepMs };
+      ? { status: 'committed', jobId: known.idOrReason, wasDuplicate: true, keepMs }
+      : { status: 'rejected', reason: known.idOrReason, wasDuplicate: true, keepMs };
   }
 
-  /** Waits behind the one that was sent on. */
+  /** Waits for the one that was forwarded. */
   async #gather(
     first: Pending,
     name: string,
@@ -126,12 +126,13 @@ export class Gate implements JobsPort {
       const answer = left > 0 ? await this.#waitFor(pending, left) : STILL_PENDING;
       const isSame = pending.fingerprint === submission.fingerprint && !isExpired(answer);
       if (isSame || answer === STILL_PENDING) {
-        return this.#told(submission, asDuplicate(answer), this.#world.elapsed() - arrivedAt);
+        return this.#reported(submission, asDuplicate(answer), this.#world.elapsed() - arrivedAt);
       }
 
       // Another job under the same key, or one that came too late: which is the right one, only the store can say.
       const known = this.#known(name, submission);
-      if (known !== null) return this.#told(submission, known, this.#world.elapsed() - arrivedAt);
+      if (known !== null)
+        return this.#reported(submission, known, this.#world.elapsed() - arrivedAt);
       const next = this.#pending.get(name);
       if (next === undefined) return this.#sendOn(name, submission, waitMs);
       pending = next;
@@ -143,7 +144,7 @@ export class Gate implements JobsPort {
     const { fingerprint, payload } = submission;
     if (this.#isFullFor(payload.length)) {
       const full = refused('over_quota', { retryAfterMs: RETRY_MS });
-      return Promise.resolve(this.#told(submission, full));
+      return Promise.resolve(this.#reported(submission, full));
     }
     this.#pendingCharacters += payload.length;
     const end = (answer: Answer): Answer => {
@@ -187,15 +188,19 @@ export class Gate implements JobsPort {
     this.#answered.set(name, {
       fingerprint,
       state: answer.status,
-      told: isCommitted ? answer.jobId : answer.reason,
+      idOrReason: isCommitted ? answer.jobId : answer.reason,
       // Never longer than the manager itself remembers, or two gates could answer differently.
       keepUntil: this.#now() + Math.min(window, answer.keepMs),
       used: false,
     });
   }
 
-  /** What was sent on is told by whoever decides on it; this is about the rest. */
-  #told({ tenant, key }: Submission, answer: Answer, waitedMs: DurationMs | null = null): Answer {
+  /** The manager emits the events of what was forwarded; this emits the rest. */
+  #reported(
+    { tenant, key }: Submission,
+    answer: Answer,
+    waitedMs: DurationMs | null = null,
+  ): Answer {
     const id = submissionId(tenant, key);
     if (answer === STILL_PENDING) {
       this.#observe({ type: 'in_progress', id, waitedMs: waitedMs ?? 0 });
@@ -242,7 +247,7 @@ export class Gate implements JobsPort {
 const STILL_PENDING: Answer = refused('in_progress', { retryAfterMs: RETRY_MS });
 const UNREACHABLE: Answer = refused('unavailable', { retryAfterMs: RETRY_MS });
 
-/** `null`: an engine tells nothing of it either. */
+/** `null`: an engine emits none either. */
 const REFUSAL_EVENTS = {
   in_progress: null,
   mismatch: 'mismatch',

@@ -22,7 +22,7 @@ export interface HttpWorkerOptions {
 const LONGEST_RESULT = MIB;
 /** The worker has not taken the job up and asks for it to be sent again. */
 const SENT_TOO_SOON = new Set([408, 425, 429]);
-/** Said by those who stand before the worker: they have not heard how it ended. */
+/** Sent by proxies in front of the worker: the outcome is unknown. */
 const HEARD_NOTHING = new Set([502, 504]);
 
 /**
@@ -91,7 +91,7 @@ function resultOf(text: string): unknown {
   }
 }
 
-/** The request may have arrived. Where that must not happen twice, nobody can tell what happened. */
+/** The request may have arrived. Where it must not run twice, its outcome is unknown. */
 function brokenOff(options: HttpWorkerOptions, cause: unknown): Error {
   const { code } = ((cause as Error).cause ?? {}) as { code?: string };
   const why = `the worker at ${options.url.origin} broke off: ${code ?? (cause as Error).message}`;

@@ -41,7 +41,7 @@ export function tenantOfRun(id: OperationId): string | null {
   return isRun(id) ? id.scope.slice(RUN_SCOPE.length) : null;
 }
 
-/** Whether a record is that of a run. What happens to it is nobody's request. */
+/** Whether a record is that of a run. Its changes are not those of a request. */
 export function isRun(id: OperationId): boolean {
   return id.scope.startsWith(RUN_SCOPE);
 }
@@ -110,7 +110,7 @@ export function viewJob(view: RecordView, now: EpochMs, bornAt: number | null): 
   };
 }
 
-/** May somebody begin to run it? */
+/** Is it runnable? */
 export function isUp(record: OperationRecord, orphaned: boolean, now: EpochMs): boolean {
   return record.state === 'pending' && (orphaned || record.leaseUntil <= now);
 }
@@ -136,7 +136,7 @@ function viewEnd(
 ): Omit<JobView, 'jobId' | 'tenant'> {
   const { contentType, bytes } = record.outcome;
   if (contentType !== END_TYPE) {
-    // An operator has spoken, or the outcome was dropped: there is no more than the state.
+    // An operator has resolved it, or the outcome was dropped: there is no more than the state.
     const said = record.resolution === null ? null : `resolved: ${record.resolution.reason}`;
     const error = contentType === NOT_RETAINED ? RESULT_TOO_LONG : said;
     const state = record.state === 'committed' ? 'succeeded' : 'failed';

@@ -2,7 +2,7 @@ import type { Revision } from '../engine/record.ts';
 import { type DurationMs, SECOND } from '../engine/units.ts';
 import type { JobState } from './jobs-port.ts';
 
-/** What a handler is told about its run. Key and signal are made when they are read: a spread copy lacks them. */
+/** What a handler gets about its run. Key and signal are made when they are read: a spread copy lacks them. */
 export interface JobContext {
   readonly jobId: string;
   readonly tenant: string;
@@ -26,7 +26,7 @@ export type Rerun = 'safe' | 'never';
 interface JobTypeBase {
   readonly type: string;
   readonly rerun: Rerun;
-  /** The run whose error is final; 3 unless told. A job that must never re-run has one. */
+  /** The run whose error is final; 3 by default. A job that must never re-run has one. */
   readonly attempts?: number;
   /** Before the second run; doubled before each further one. */
   readonly backoffMs?: DurationMs;
@@ -77,10 +77,10 @@ export interface QueuedJob {
 /** A queue beyond our store. */
 export interface JobQueue {
   readonly name: string;
-  /** Must do nothing when a job of this id is there already: it may be asked more than once. */
+  /** Must do nothing when a job of this id exists: it may be called more than once. */
   enqueue(job: QueuedJob): Promise<void>;
   /** `null`: the queue knows no such job (any more). */
-  look(jobId: string): Promise<QueuedJobView | null>;
+  find(jobId: string): Promise<QueuedJobView | null>;
   cancel(jobId: string): Promise<boolean>;
 }
 
@@ -108,11 +108,11 @@ export function attemptsOf(type: JobType): number {
   return type.rerun === 'never' ? 1 : (type.attempts ?? 3);
 }
 
-/** A job that never comes to an end because it takes its process down each time is begun this often. */
+/** A job that crashes its process each time is begun this often. */
 const RUNS_AT_MOST = 20;
 
 /**
- * Claims that may be made, lost ones included: a crash is seldom the fault of the job that it interrupts. A job that
+ * Claims that may be made, lost ones included: a crash is rarely caused by the job that it interrupts. A job that
  * must not re-run may be claimed again too, when a claim was given back because its run had not begun.
  */
 export function runsOf(type: JobType): number {

@@ -50,10 +50,10 @@ export interface JobQuery {
 
 export interface JobList {
   readonly jobs: readonly JobView[];
-  /** False: there may be more than were looked at. */
+  /** False: there may be more than were read. */
   readonly complete: boolean;
 }
 
 export type CancelResult =
-  /** It will not run, or has been told to stop. */
+  /** It will not run, or was asked to stop. */
   'cancelled' | 'stopping' | 'running_elsewhere' | 'already_over' | 'unknown';

@@ -56,7 +56,7 @@ describe('a runner', () => {
     expect(await taking.find('shop', jobId)).toMatchObject({ state: 'succeeded', attempts: 1 });
   });
 
-  it('[J6] goes on looking for jobs after a scan that the store never answered', async () => {
+  it('[J6] goes on scanning for jobs after a scan that the store never answered', async () => {
     const world = manualWorld();
     const store = sharedStore(memoryStore());
     let isSilent = true;
@@ -203,7 +203,7 @@ describe('a runner', () => {
     const shared = sharedStore(memoryStore());
     let isLost = false;
     let isDeaf = false;
-    const lost = () => new StoreError('ONCE_STORE_UNAVAILABLE', 'the connection is gone');
+    const lost = () => new StoreError('ONCE_STORE_UNAVAILABLE', 'the connection is closed');
     const store: RecordStore = {
       ...shared,
       async swap(id, expected, next) {
@@ -228,7 +228,7 @@ describe('a runner', () => {
     expect(await manager.find('shop', jobId)).toMatchObject({ state: 'succeeded', attempts: 2 });
   });
 
-  it('[J5] puts a job in doubt that cannot tell how it ended', async () => {
+  it('[J5] puts a job in doubt whose handler does not know how it ended', async () => {
     const world = manualWorld();
     const type = jobType(async () => {
       throw new OutcomeUnknown('the line went dead');

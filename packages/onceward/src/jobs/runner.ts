@@ -40,11 +40,11 @@ export interface RunnerOptions {
   readonly world: World;
   readonly types: ReadonlyMap<string, JobType>;
   readonly leaseMs: DurationMs;
-  /** Jobs that run at once; 64 unless told. A quarter more may run of tenants that would have to wait for others. */
+  /** Jobs that run at once; 64 by default. A quarter more may run of tenants that would have to wait for others. */
   readonly concurrency?: number;
-  /** How long the end of a job is kept; a day unless told. */
+  /** How long the end of a job is kept; a day by default. */
   readonly keepEndedMs?: DurationMs;
-  /** How often jobs are looked for that nobody runs. */
+  /** How often the store is scanned for runnable jobs. */
   readonly rescanMs?: DurationMs;
   readonly onFault?: (error: unknown, id: OperationId | null) => void;
 }
@@ -57,7 +57,7 @@ const HELD_BYTES_EACH = 4 * KIB;
 export const KEEP_WAITING_MS = 365 * DAY;
 /** The same for every job: the id is random, so there is no other payload to take it for. */
 export const RUN_FINGERPRINT = 'job';
-const LOOK_AT_LEAST_EVERY_MS = MINUTE;
+const FULL_SCAN_EVERY_MS = MINUTE;
 const CANCELLED = 'the job was cancelled';
 
 interface Ready {
@@ -69,7 +69,7 @@ interface Ready {
 
 /**
  * Runs what is queued. Jobs taken in by this process come by `offer`, at once; a scan finds those whose process died,
- * or that did not fit. Whoever claims a job first runs it: several runners on one store need not know of each other.
+ * or that did not fit. The first to claim a job runs it: several runners on one store need no coordination.
  */
 export class Runner {
   readonly #options: RunnerOptions;
@@ -82,7 +82,7 @@ export class Runner {
   readonly #ended = new Set<() => void>();
   #timer: Timer | null = null;
   #scan: Promise<void> = Promise.resolve();
-  #lookedAt = Number.NEGATIVE_INFINITY;
+  #fullScanAt = Number.NEGATIVE_INFINITY;
   /** Tenants with jobs that did not fit. */
   readonly #overflowed = new Set<string>();
   #closed = false;
@@ -129,7 +129,7 @@ export class Runner {
     this.#fill();
   }
 
-  /** Cancels a job that has not begun; tells one that runs here to stop. */
+  /** Cancels a job that has not begun; aborts one that runs here. */
   async cancel(id: OperationId, job: StoredJob, type: JobType | undefined): Promise<CancelResult> {
     const here = this.#running.get(id.key);
     if (here !== undefined) {
@@ -159,7 +159,7 @@ export class Runner {
     }
   }
 
-  /** Begins no more jobs, tells those that run to stop, and waits for them at most so long. */
+  /** Begins no more jobs, aborts those that run, and waits for them at most so long. */
   async close(waitMs: DurationMs = 10 * SECOND): Promise<void> {
     this.#closed = true;
     this.#timer?.cancel();
@@ -183,13 +183,13 @@ export class Runner {
       if (next === undefined) break;
       void this.#run(next);
     }
-    if (this.#overflowed.size > 0 && !this.#closed) this.#lookForOverflowed();
+    if (this.#overflowed.size > 0 && !this.#closed) this.#scanForOverflowed();
   }
 
   readonly #mayRun = (tenant: string): boolean => this.#slots.mayTake(tenant);
 
   /** A tenant whose jobs did not fit and that has none ready any more has more in the store. */
-  #lookForOverflowed(): void {
+  #scanForOverflowed(): void {
     const isOut = (tenant: string) => !this.#ready.has(tenant) && this.#room.mayTake(tenant);
     if (![...this.#overflowed].some(isOut)) return;
     this.#overflowed.clear();
@@ -219,7 +219,7 @@ export class Runner {
     } else {
       this.#startLater(ready, again);
     }
-    if (this.#ended.size > 0) for (const told of this.#ended) told();
+    if (this.#ended.size > 0) for (const notify of this.#ended) notify();
     this.#fill();
   }
 
@@ -300,14 +300,14 @@ export class Runner {
 
   /**
    * Offers every job that is up and that is not held here already. A runner with jobs waiting could not begin what it
-   * finds, so it looks once a minute only; otherwise jobs of a crashed runner would never be retried. That look goes
+   * finds, so it scans once a minute only; otherwise jobs of a crashed runner would never be retried. That scan goes
    * through all of them; one in between ends when it has met as many that do not fit as can be held.
    */
   async #rescan(isWanted: boolean): Promise<void> {
     const now = this.#options.world.elapsed();
-    const isThorough = now - this.#lookedAt >= LOOK_AT_LEAST_EVERY_MS;
+    const isThorough = now - this.#fullScanAt >= FULL_SCAN_EVERY_MS;
     if (!isWanted && this.#ready.size > 0 && !isThorough) return;
-    if (isThorough) this.#lookedAt = now;
+    if (isThorough) this.#fullScanAt = now;
     const { engine, types, onFault } = this.#options;
     const bornAt = engine.store.traits.firstRevisionOfLife;
     let unfit = 0;
@@ -337,7 +337,7 @@ function isShort(placed: PlacedRecord | null): boolean {
   return placed?.steps.every(({ bytes }) => bytes.length <= HELD_BYTES_EACH) ?? false;
 }
 
-/** An abort controller that costs nothing until somebody listens. */
+/** An abort controller that costs nothing until its signal is used. */
 class Stop {
   reason: Error | null = null;
   #controller: AbortController | null = null;
@@ -356,11 +356,11 @@ class Stop {
   }
 }
 
-/** The record was purged between the look and the claim: there is nothing to run, and the claim is given back. */
+/** The record was purged between the scan and the claim: there is nothing to run, and the claim is given back. */
 class Vanished extends NothingDone {}
 
 function vanished(): Promise<never> {
-  return Promise.reject(new Vanished('the job is gone'));
+  return Promise.reject(new Vanished('the job was purged'));
 }
 
 /** May throw at once as well. */

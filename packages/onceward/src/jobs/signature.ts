@@ -5,7 +5,7 @@ import { type EpochMs, MINUTE, SECOND } from '../engine/units.ts';
 /** The header that says who sent a request, and when: `t=<seconds>,v1=<hex>`. */
 export const SIGNATURE_HEADER = 'onceward-signature';
 
-/** A signed request is worth nothing after this. Clocks of machines that talk to each other differ by less. */
+/** A signature expires after this. Clocks of machines that talk to each other differ by less. */
 const LONGEST_AGE_MS = 5 * MINUTE;
 const SHORTEST_SECRET = 16;
 

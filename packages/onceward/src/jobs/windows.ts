@@ -44,7 +44,7 @@ const COMPARED = [
 
 /**
  * A gate that remembered longer than its manager would call a key a duplicate at one door while another door starts
- * the job anew. So the manager's windows must be at least as long.
+ * the job again. So the manager's windows must be at least as long.
  */
 export function checkGateWindows(gate: JobWindows, manager: Omit<JobWindows, 'maxEntries'>): void {
   for (const [field, name] of COMPARED) {

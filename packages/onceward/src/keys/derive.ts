@@ -35,7 +35,7 @@ export interface KeyMaterial {
 /**
  * The same request gives the same key on every device: the first 48 hexadecimal digits of the SHA-256 over
  * method, path template, tenant, subject and canonical body, one to a line. Use it where a client cannot keep
- * a minted key. Two requests that are meant to happen twice need something in the body that tells them apart.
+ * a minted key. Two requests that are meant to happen twice need something in the body that differs.
  */
 export function deriveKey(material: KeyMaterial): string {
   const { method, pathTemplate, tenant, subject, body } = material;

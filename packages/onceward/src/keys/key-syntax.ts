@@ -20,7 +20,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-([0-9a-f])[0-9a-f]{3}-([0-9a-f])[0-9a-f]{
  *
  * - `http`: 1 to 200 of `A-Z a-z 0-9 - _`. Case matters.
  * - `sync`: a UUID of version 4 with the RFC variant. Hexadecimal digits of a UUID have no case, so the
- *   identity is lower-cased: a client that prints its UUIDs in capitals on one platform still meets itself.
+ *   identity is lower-cased: a client that prints its UUIDs in capitals on one platform still matches itself.
  * - `jobs`: `{client_id}:{sequence}:{nonce}`, see `parseJobKey`; the nonce is lower-cased likewise.
  * - `ledger`: 1 to 100 printable ASCII characters, no space at either end (header fields would lose it).
  * - `stripe`: the same, up to 255.

@@ -44,7 +44,7 @@ describe('minted keys', () => {
     expect(mint()).toBe('00000000010000000000000000');
   });
 
-  it('[C1] job keys of one life share a nonce and count up; the next life has another nonce', () => {
+  it('[C1] job keys of one process share a nonce and count up; the next process has another nonce', () => {
     const life = jobKeys('host1.dc1:12345');
     const first = parseJobKey(life.next());
     const second = parseJobKey(life.next());

@@ -79,7 +79,7 @@ describe('[U6] a traced engine', () => {
     expect(charge?.parentSpanContext?.spanId).toBe(run?.spanContext().spanId);
   });
 
-  it('tells refusals and errors, and never a whole key', async () => {
+  it('reports refusals and errors, and never a whole key', async () => {
     const engine = createTracedOnceward({ store: memoryStore(), sweep: false });
     const thrown = engine.execute(operation, async () => {
       throw new Error('no money');

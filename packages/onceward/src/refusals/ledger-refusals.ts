@@ -7,8 +7,8 @@ export interface LedgerRefusalKind extends Omit<RefusalKind, 'code'> {
 }
 
 /**
- * Everything that the ledger refuses with, for both sides of the wire. In a file of its own, so that whoever does not
- * talk to a ledger does not carry it. Stable.
+ * Everything that the ledger refuses with, for both sides of the wire. In a file of its own, so that a client without
+ * a ledger does not bundle it. Stable.
  */
 export const LEDGER_REFUSALS = {
   IDEMPOTENCY_KEY_REQUIRED: malformed(400),
@@ -24,7 +24,7 @@ export const LEDGER_REFUSALS = {
   ORGANIZATION_NOT_FOUND: malformed(404),
   VAULT_NOT_FOUND: malformed(404),
   BLOCK_NOT_FOUND: malformed(404),
-  // A duplicate is told of a key, not of a request: whether this very one has happened, the record of the key tells.
+  // A duplicate is about a key, not a request: whether this request happened is in the key's record.
   DUPLICATE_IDEMPOTENCY_KEY: refused(409, 'never', 'unknown'),
   // When it was first sent, the key may have been used and forgotten since.
   KEY_EXPIRED: refused(412, 'never', 'unknown'),

@@ -13,8 +13,8 @@ export interface RefusalKind {
 }
 
 /**
- * Everything a door or the gateway refuses with, each word once, for both sides of the wire: whoever refuses reads it
- * here, and so does the client that must decide what a refusal means. A name is the end of a problem's type. Stable.
+ * Everything a door or the gateway refuses with, each word once, for both sides of the wire: servers refuse with it,
+ * and the client decides by it what a refusal means. A name is the end of a problem's type. Stable.
  */
 export const REFUSALS = {
   'key-missing': refusal(400, 'IDEMPOTENCY_KEY_REQUIRED', 'new_key', 'no'),
@@ -31,14 +31,14 @@ export const REFUSALS = {
   'response-not-retained': refusal(409, 'RESPONSE_NOT_RETAINED', 'never', 'yes'),
   // The kept failure of a handler that threw: asking again brings it back, and how far it had come is not known.
   'operation-failed': refusal(500, 'OPERATION_FAILED', 'never', 'unknown'),
-  // The handler threw just now: how far it had come, nobody can tell.
+  // The handler threw just now: how far it got is unknown.
   'handler-failed': refusal(500, 'HANDLER_FAILED', 'same_key', 'unknown'),
   // A transaction that a fault of the work itself undid: a violated constraint, an error that was caught.
   'rolled-back': refusal(500, 'ROLLED_BACK', 'same_key', 'no'),
   // What a person has resolved as rejected.
   'operation-rejected': refusal(409, 'OPERATION_REJECTED', 'new_key', 'no'),
   'store-unavailable': refusal(503, 'STORE_UNAVAILABLE', 'same_key', 'no'),
-  // Whoever decides on a submission did not answer, and may have taken it.
+  // The manager did not answer, and may have accepted the submission.
   'manager-unavailable': refusal(503, 'MANAGER_UNAVAILABLE', 'same_key', 'unknown'),
   'over-quota': refusal(429, 'OVER_QUOTA', 'same_key', 'no'),
   'scope-unknown': refusal(400, 'SCOPE_UNKNOWN', 'never', 'no'),

@@ -4,7 +4,7 @@ import express from 'express';
 import { engineOf } from 'onceward';
 import { idempotency } from 'onceward/express';
 import { memoryStore } from 'onceward/memory';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   const found: T[] = [];
@@ -36,7 +36,10 @@ it('gives the engine of the doors on a store, to resolve what they left in doubt
     const [doubt] = await doubts();
     expect(doubt?.id.key).toBe('order-77');
     const verdict = { as: 'void', keepMs: 1_000, by: 'ann', reason: 'no such order' } as const;
+    const errors = vi.spyOn(console, 'error').mockImplementation(() => {});
     expect(await engine.resolve(doubt!.id, verdict)).toEqual({ done: true });
+    expect(JSON.parse(errors.mock.calls[0]?.[0])).toMatchObject({ audit: { by: 'ann' } });
+    errors.mockRestore();
     expect(await doubts()).toEqual([]);
     await engine.close();
     expect(engineOf(store)).toBe(engine);

@@ -8,9 +8,9 @@ export function nodeWorld(): World {
     elapsed: () => Math.floor(performance.now()),
     random: Math.random,
     token: () => randomBytes(16).toString('base64url'),
-    startTimer(ms, callback) {
+    startTimer(ms, callback, isAwaited = false) {
       const timer = setTimeout(callback, ms);
-      timer.unref();
+      if (!isAwaited) timer.unref();
       return { cancel: () => clearTimeout(timer) };
     },
   };

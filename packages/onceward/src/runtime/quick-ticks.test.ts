@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 const TYPESCRIPT = new URL('../../../../scripts/typescript.mjs', import.meta.url).href;
 const QUICK_TICKS = new URL('./quick-ticks.ts', import.meta.url).href;
 
-/** How much dearer ticks are after the garbage was collected a few times while none was under way. */
+/** How much dearer ticks are after the garbage was collected a few times while none was in flight. */
 async function dearerAfterGarbage(prepare: string): Promise<number> {
   const script = `
     ${prepare}

@@ -1,6 +1,6 @@
 import type { Audit } from '../engine/events.ts';
 
-/** Where nobody gave an audit trail: each change by hand is a line of JSON in what the process says of its troubles. */
+/** The default audit trail: each change by hand is a line of JSON on standard error. */
 export const stderrAudit: Audit = async (audit) => {
   console.error(JSON.stringify({ audit }));
 };

@@ -10,7 +10,7 @@ export interface Damage {
   readonly finding: string;
   /** The first entry concerned. */
   readonly sequence: number;
-  /** How many entries are lost or in doubt; 0 when everything could be recovered, `null` when nobody can tell. */
+  /** How many entries are lost or in doubt; 0 when everything could be recovered, `null` when that is unknown. */
   readonly entries: number | null;
 }
 

@@ -8,8 +8,8 @@ import { answersAt, type LivenessSocket, openLivenessSocket } from './liveness-s
 /**
  * One process at a time may have a folder open.
  *
- * Locks are files `lock.1`, `lock.2`, …; the highest number counts. Whoever finds the highest one released or its
- * holder gone links the next number, which only one of many can do; then it removes the lower ones. The highest is
+ * Locks are files `lock.1`, `lock.2`, …; the highest number counts. An opener that finds the highest released or
+ * its holder dead links the next number, which only one of many can do; then it removes the lower ones. The highest is
  * never removed, only marked as released: so a slow opener that links a number which has already been passed
  * sees a higher one afterwards and steps back.
  *
@@ -50,16 +50,16 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
   }
 }
 
-/** Rejects with `ONCE_STORE_LOCKED` if somebody has the folder open. Writes nothing, and keeps nobody out. */
+/** Rejects with `ONCE_STORE_LOCKED` if a process has the folder open. Writes nothing, and locks nothing. */
 export async function assertUnlocked(directory: string): Promise<void> {
   const highest = await findHighest(directory);
-  if (highest > 0) await findGone(directory, `lock.${highest}`, await describeSelf(null));
+  if (highest > 0) await findDeadHolder(directory, `lock.${highest}`, await describeSelf(null));
 }
 
 async function takeLock(directory: string, candidate: string, self: Holder): Promise<string> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const highest = await findHighest(directory);
-    const before = highest > 0 ? await findGone(directory, `lock.${highest}`, self) : null;
+    const before = highest > 0 ? await findDeadHolder(directory, `lock.${highest}`, self) : null;
     const own = join(directory, `lock.${highest + 1}`);
     if (!(await linkIfAbsent(candidate, own))) continue;
     if ((await findHighest(directory)) !== highest + 1) {
@@ -79,7 +79,7 @@ async function takeLock(directory: string, candidate: string, self: Holder): Pro
 
 async function release(own: string, socket: LivenessSocket | null): Promise<void> {
   if (!held.delete(own)) return;
-  // Replaced in one step, so that nobody reads half a word.
+  // Replaced in one step, so that no reader sees half of it.
   const released = `${own}.released`;
   await fs.writeFile(released, RELEASED, { mode: 0o600 });
   await fs.rename(released, own);
@@ -112,8 +112,12 @@ async function linkIfAbsent(existing: string, path: string): Promise<boolean> {
   }
 }
 
-/** The holder of a lock that is gone, if it left its name; rejects if it is not gone. */
-async function findGone(directory: string, name: string, self: Holder): Promise<Holder | null> {
+/** The dead holder of a lock, if it left its name; rejects if the holder is alive. */
+async function findDeadHolder(
+  directory: string,
+  name: string,
+  self: Holder,
+): Promise<Holder | null> {
   const path = join(directory, name);
   const text = await readIfPresent(path);
   if (text === null || text === RELEASED) return null;
@@ -132,7 +136,7 @@ async function findGone(directory: string, name: string, self: Holder): Promise<
 async function assertGoneElsewhere(directory: string, path: string, holder: Holder): Promise<void> {
   const who = `process ${holder.pid} of another container`;
   if (holder.socket === null) {
-    throw locked(path, `${who} has it; once that container is gone, remove this file`);
+    throw locked(path, `${who} has it; once that container has ended, remove this file`);
   }
   if (await answersAt(directory, holder.socket)) throw locked(path, `${who} has it open`);
 }
@@ -175,7 +179,7 @@ async function startTimeOf(pid: number): Promise<string | null> {
   return isRunning(pid) ? '' : null;
 }
 
-/** For systems without /proc, where a recycled process id cannot be told. */
+/** For systems without /proc, where a recycled process id cannot be detected. */
 function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -34,7 +34,7 @@ export async function openLivenessSocket(
   };
 }
 
-/** Whether the process behind the socket lives. What cannot be told counts as alive. */
+/** Whether the process behind the socket lives. Unknown counts as alive. */
 export async function answersAt(directory: string, name: string): Promise<boolean> {
   const reached = await reach(directory, name);
   try {

@@ -53,14 +53,14 @@ describe('the ends of a log', () => {
     });
   });
 
-  it('[E10] a log that has lost all its segments does not begin anew', async () => {
+  it('[E10] a log that has lost all its segments does not start over', async () => {
     const { files, segments } = await writeSegments();
     await expect(open(without(files, ...segments))).rejects.toMatchObject({
       code: 'ONCE_RECORD_UNREADABLE',
     });
   });
 
-  it('[E10] whoever accepts the loss goes on, and gives no number twice', async () => {
+  it('[E10] opened with the loss accepted it goes on, and gives no number twice', async () => {
     const { files, segments } = await writeSegments();
     const lost = segments.at(-1) as string;
     const disk = without(files, lost);

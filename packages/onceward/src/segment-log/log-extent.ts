@@ -33,7 +33,7 @@ export async function readExtent(
   return parseExtent(bytes.toString('utf8', 0, count));
 }
 
-/** In one step: whoever reads it finds the old one or the new one, whole. */
+/** Atomic: a reader finds the old one or the new one, whole. */
 export async function writeExtent(
   fileSystem: FileSystem,
   directory: string,
@@ -60,7 +60,7 @@ function parseExtent(text: string): LogExtent | 'unreadable' {
       return { first: first as number, last: last as number };
     }
   } catch {
-    // Told by the result.
+    // The result reports it.
   }
   return 'unreadable';
 }

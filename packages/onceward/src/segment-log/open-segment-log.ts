@@ -45,8 +45,8 @@ export interface LogReader extends Pick<ReplaySink, 'entry' | 'damagedEntry'> {
 const DEFAULT_SEGMENT_BYTES = 64 * MIB;
 
 /**
- * How far a life's sequences begin above the last one known. Covers whatever was in flight, unacknowledged and
- * unseen, when the life before ended; 2^53 leaves room for eight thousand million lives.
+ * How far the sequences of an opening begin above the last one known. Covers whatever was in flight, unacknowledged and
+ * unseen, when the process before ended; 2^53 leaves room for eight billion openings.
  */
 const SEQUENCE_GAP = 2 ** 20;
 
@@ -54,7 +54,7 @@ const SEQUENCE_GAP = 2 ** 20;
 export async function openSegmentLog(options: SegmentLogOptions): Promise<SegmentLog> {
   const { directory, fileSystem = nodeFileSystem } = options;
   await asConfiguration(directory, fileSystem.makeDirectory(directory));
-  // Before the lock, which is itself a write: a folder of somebody else is left exactly as it is.
+  // Before the lock, which is itself a write: a folder that is not ours is left exactly as it is.
   for (const number of await listSegments(options)) await inspect(options, number);
   const lock = await asConfiguration(directory, fileSystem.lock(directory));
   const opening = new Opening(options);
@@ -130,7 +130,7 @@ class Opening {
     if (extent === null) return;
     if (extent === 'unreadable') {
       const file = join(directory, 'extent.json');
-      this.#report(missing(file, 'it cannot be told whether the first and last segment are there'));
+      this.#report(missing(file, 'it is unknown whether the first and last segment are there'));
       return;
     }
     // A number is never given twice, also if its segment is lost.

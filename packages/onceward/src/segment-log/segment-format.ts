@@ -9,7 +9,7 @@ import { crc32 } from 'node:zlib';
  * mark 4 entry   payload length 4 · checksum 4 · sequence 8, payload
  *
  * Everything is little-endian. The nonce is random per segment and mixed into every checksum: bytes of another
- * file, of another log or inside somebody's payload are never taken for a batch.
+ * file, of another log or inside a payload are never taken for a batch.
  */
 export const SECTOR = 512;
 export const FORMAT_VERSION = 1;

@@ -239,7 +239,7 @@ describe('segment log', () => {
 describe('segment log on a failing disk', () => {
   const fail = (code: string) => Object.assign(new Error(`${code}: injected`), { code });
 
-  /** Writes until the disk fails; returns what was acknowledged and how the rest was told. */
+  /** Writes until the disk fails; returns what was acknowledged and how the rest failed. */
   async function writeUntilFailure(faults: DiskFaults) {
     const disk = new PowerCutDisk(faults);
     const { log } = await open(disk);
@@ -318,7 +318,7 @@ describe('segment log on a failing disk', () => {
     expect(texts).toEqual(acknowledged);
   });
 
-  it('[E12] tells of a failed read with a coded error', async () => {
+  it('[E12] rejects a failed read with a coded error', async () => {
     let isFailing = false;
     const disk = new PowerCutDisk({
       before: ({ kind }) => {

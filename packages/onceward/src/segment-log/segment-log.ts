@@ -93,7 +93,7 @@ export class SegmentLog {
     this.#filling = this.#newBatch();
   }
 
-  /** Creates the first segment of this life, which also makes its first sequence known to the next. */
+  /** Creates the first segment of this opening, which also makes its first sequence known to the next. */
   async begin(): Promise<void> {
     this.#active = await this.#createSegment(this.#nextSequence);
     await this.#writeExtent();
@@ -163,7 +163,7 @@ export class SegmentLog {
 
   /**
    * Removes the oldest segment. What it held must be worthless or durable elsewhere. Resolves when the removal is
-   * durable: a later one can then never be gone while this one has come back.
+   * durable: a later one can then never be missing while this one has come back.
    */
   async dropOldest(number: number): Promise<void> {
     const oldest = this.#segments.values().next().value;
@@ -210,7 +210,7 @@ export class SegmentLog {
     }
     const active = this.#active;
     if (this.#failure === null && !this.#hasGap && active && active.end > SECTOR) {
-      // An empty batch behind the last one tells the next life that the last one was whole.
+      // An empty batch behind the last one proves to the next opening that the last one was whole.
       try {
         await this.#write(this.#filling);
       } catch (error) {
@@ -236,8 +236,8 @@ export class SegmentLog {
   };
 
   /**
-   * The next batch is taken only when this turn of the event loop is over: what those who are told append in it goes
-   * along. Twice as many batches, begun at once, took more of the processor than they won of the disk.
+   * The next batch is taken only when this turn of the event loop is over: what acknowledged callers append in it joins
+   * the group commit. Twice as many batches, begun at once, took more of the processor than they won of the disk.
    */
   async #drain(): Promise<void> {
     const batch = this.#takeBatch();
@@ -348,8 +348,8 @@ export class SegmentLog {
 
   /**
    * Cuts off what a write without room has left behind. Everything before it was durable when it was announced, so once
-   * the cut is durable too the log is exactly what it was. After any other failure nobody knows what a sync has
-   * dropped, and the log stays stopped.
+   * the cut is durable too the log is exactly what it was. After any other failure it is unknown what a sync
+   * has dropped, and the log stays stopped.
    */
   async #takeBack(): Promise<boolean> {
     const { file, end } = this.#active as Segment;
@@ -382,7 +382,7 @@ export class SegmentLog {
   }
 }
 
-/** A segment may or may not have got its name: only an opening, which looks, can tell. */
+/** A segment may or may not have got its name: only the next opening finds out. */
 class NameInDoubt extends Error {
   constructor(cause: unknown) {
     super('a segment may or may not have its name', { cause });
@@ -408,7 +408,7 @@ function stopped(directory: string, cause: unknown): StoreError {
   return new StoreError(
     'ONCE_STORE_FAILED',
     `Writing to ${directory} failed (${(cause as Error).message}). Nothing more is written; what was acknowledged ` +
-      'is kept. Mend the disk or make room, then open the store again.',
+      'is kept. Fix the disk or make room, then open the store again.',
     { cause, applied: 'unknown' },
   );
 }

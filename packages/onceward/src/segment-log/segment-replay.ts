@@ -15,16 +15,16 @@ import {
 } from './segment-format.ts';
 
 /**
- * Reads a segment after a restart, and tells a torn tail from damage.
+ * Reads a segment after a restart, and distinguishes a torn tail from damage.
  *
  * What makes that possible: a batch is written only after the one before it is durable, each in sectors of its own that
  * held zeros or did not exist. So only the last batch of the last segment can be torn, and what it misses is whole
- * sectors that still read as zeros, or everything from some byte on. Hence a bad batch is a torn tail only if
+ * sectors that still read as zeros, or everything from some byte on. So a bad batch is a torn tail only if
  * - nothing valid follows it, in this segment or in a later one, and
  * - something of it is missing: its last byte (never zero when written), or a whole sector, or the file ends.
  * It was never acknowledged, and is cut. Any other bad batch is damage of something that was acknowledged: its good
- * entries are used, the others reported. A flipped bit in the last batch before a crash is told from a torn write by
- * the same rule. (A clean close writes an empty batch, so then every earlier batch has something valid behind it.)
+ * entries are used, the others reported. A flipped bit in the last batch before a crash is distinguished from a torn
+ * write by the same rule. (A clean close writes an empty batch, so every earlier one has something valid behind it.)
  */
 export interface ReplaySink {
   entry(

@@ -62,7 +62,7 @@ export class Segment {
     return { payload: bytes.subarray(ENTRY_HEADER), isIntact: length === byteLength };
   }
 
-  /** Closes the file, after the reads that are under way. */
+  /** Closes the file, after the reads that are in flight. */
   async close(): Promise<void> {
     if (this.#isDropped) return;
     this.#isDropped = true;

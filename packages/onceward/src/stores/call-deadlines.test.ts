@@ -13,7 +13,7 @@ describe('deadlines of store calls', () => {
     await expect(explained).rejects.toThrow('store');
   });
 
-  it('[E12] end a call that takes too long, and tell the owner', async () => {
+  it('[E12] end a call that takes too long, and report it to the owner', async () => {
     let late = 0;
     const deadlines = new CallDeadlines(20, () => {
       late += 1;

@@ -24,7 +24,7 @@ export class CallDeadlines {
   #first = 0;
   #timer: NodeJS.Timeout | null = null;
 
-  /** `onLate` is told of every call that ran out of time. */
+  /** `onLate` is called for every call that timed out. */
   constructor(timeoutMs: DurationMs, onLate: () => void = () => {}) {
     this.#timeoutMs = timeoutMs;
     this.#onLate = onLate;
@@ -57,7 +57,7 @@ export class CallDeadlines {
     });
   }
 
-  /** For a call that somebody else settles, who asks `endInTime` first. */
+  /** For a call settled elsewhere, after a call of `endInTime`. */
   start(call: TimedCall): void {
     call.endsAt = performance.now() + this.#timeoutMs;
     this.#calls.push(call);
@@ -73,7 +73,7 @@ export class CallDeadlines {
     return false;
   }
 
-  /** What has ended in order is let go of at once: it holds an answer, or a whole request. */
+  /** A call that ended in time is released at once: it holds an answer, or a whole request. */
   #close(call: TimedCall): void {
     call.isOpen = false;
     const calls = this.#calls;

@@ -6,8 +6,8 @@ const PLACES = 2 ** BITS;
 
 /**
  * Something about a claim, by the revision that it was given. It is settled soon afterwards, and then what was found
- * out for the one serves the other. A later revision may have taken the place. What was taken is let go: ids that were
- * kept for long would all be moved by the collector of garbage.
+ * out for the one serves the other. A later revision may have replaced it. What was taken is released: ids that were
+ * kept for long would all be promoted to the old generation.
  */
 export class Recent<T> {
   readonly #ids: (OperationId | null)[] = Array.from({ length: PLACES }, () => null);

@@ -39,7 +39,7 @@ it('[E11] begins again after an error', async () => {
   expect(await shareOf(rounds)).toEqual([1, 2]);
 });
 
-it('[E11] one who stops in the midst of a share leaves the rest to the next', async () => {
+it('[E11] a pass that stops in the middle of a share leaves the rest to the next', async () => {
   const rounds = new Rounds(
     () => pagesOf([1, 2, 3]),
     (size) => size,

@@ -2,7 +2,7 @@ const FIRST_SLOTS = 16;
 const NONE = -1;
 
 /**
- * A hash table of rows: it holds hashes and row numbers side by side and touches nothing else, so that a look-up
+ * A hash table of rows: it holds hashes and row numbers side by side and touches nothing else, so that a lookup
  * fetches little from memory. What stands in a row, its owner knows and compares.
  */
 export class Slots {

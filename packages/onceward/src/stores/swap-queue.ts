@@ -2,9 +2,9 @@ import type { DurationMs } from '../engine/units.ts';
 import { CallDeadlines, late, type TimedCall } from './call-deadlines.ts';
 
 export interface SwapQueueOptions<Item, Result> {
-  /** How many batches may be under way at once. */
+  /** How many batches may be in flight at once. */
   readonly lanes: number;
-  /** How many calls must wait before a batch sets out beside another; 1 unless told. */
+  /** How many calls must wait before a batch sets out beside another; 1 by default. */
   readonly besideFrom?: number;
   readonly maxBatch: number;
   /** With `maxBytes`: how much a batch may carry. A single item may exceed it. */
@@ -42,7 +42,7 @@ class Entry<Item, Result> implements TimedCall {
 }
 
 /**
- * Group commit: what arrives while a batch is under way waits for the next one, so the busier the store, the more
+ * Group commit: what arrives while a batch is in flight waits for the next one, so the busier the store, the more
  * calls share one durable write. What has waited too long is never sent.
  */
 export class SwapQueue<Item, Result> {
@@ -75,7 +75,7 @@ export class SwapQueue<Item, Result> {
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
-      // The first again and again while one is enough: whoever serves it has everything near.
+      // The first again and again while one is enough: its backend has warm caches.
       this.#freeLanes.sort((a, b) => b - a);
       const lane = this.#freeLanes.pop();
       if (lane === undefined) return;

@@ -8,7 +8,7 @@ const SUSPECT = /\b(?:begin|start|commit|end|rollback|abort|prepare)\b/i;
 
 /**
  * The words of a statement that begins or ends a transaction, or `null` if the text has none. Savepoints are none. What
- * follows a CREATE is not looked into: bodies of functions and triggers have a BEGIN and an END of another kind.
+ * follows a CREATE is not parsed: bodies of functions and triggers have a BEGIN and an END of another kind.
  */
 export function findTransactionControl(text: string): string | null {
   if (!SUSPECT.test(text)) return null;

@@ -1,14 +1,14 @@
 interface Waiting {
   readonly wakes: Set<() => void>;
-  /** Settles when changes of the key will be heard. */
+  /** Settles when changes of the key will be notified. */
   readonly listening: Promise<void>;
 }
 
-/** Those who wait for keys to change. Waking is a courtesy: whoever is woken looks for itself. */
+/** Waiters for changes of keys. A wake-up is a hint: the waiter reads the record itself. */
 export class Waiters {
   readonly #byKey = new Map<string, Waiting>();
 
-  /** Settles once changes of the key will be heard; `listen` is called for the first to wait. */
+  /** Settles once changes of the key will be notified; `listen` is called for the first to wait. */
   add(key: string, wake: () => void, listen: () => Promise<void>): Promise<void> {
     let waiting = this.#byKey.get(key);
     if (waiting === undefined) {
@@ -19,7 +19,7 @@ export class Waiters {
     return waiting.listening;
   }
 
-  /** True when nobody waits for the key any more. */
+  /** True when the key has no waiter any more. */
   remove(key: string, wake: () => void): boolean {
     const waiting = this.#byKey.get(key);
     if (waiting === undefined || !waiting.wakes.delete(wake) || waiting.wakes.size > 0)

@@ -30,7 +30,7 @@ class Caller {
 async function until(condition: () => boolean): Promise<void> {
   const limit = performance.now() + 10_000;
   while (!condition()) {
-    if (performance.now() > limit) throw new Error('waited ten seconds in vain');
+    if (performance.now() > limit) throw new Error('timed out after ten seconds');
     await sleep(5);
   }
 }
@@ -115,7 +115,7 @@ describe('the fault proxy', () => {
     expect([seenByServer, caller.received]).toEqual(['reply', 'rep']);
   });
 
-  it('leaves the client connected to nobody when half open', async () => {
+  it('leaves the client without a peer when half open', async () => {
     caller.send('x');
     await until(() => caller.received === 'x');
     proxy.halfOpen();
@@ -125,7 +125,7 @@ describe('the fault proxy', () => {
     expect([caller.received, caller.ended, seenByServer]).toEqual(['x', 'open', 'x']);
   });
 
-  it('resets open connections and refuses new ones until told otherwise', async () => {
+  it('resets open connections and refuses new ones until the fault ends', async () => {
     caller.send('x');
     await until(() => caller.received === 'x');
     proxy.refuse(true);

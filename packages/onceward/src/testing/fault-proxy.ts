@@ -20,7 +20,7 @@ export interface Faults {
   readonly toClient?: Fault;
 }
 
-/** Stands between a client and a real server, and can be told at any time how to misbehave. */
+/** A proxy between a client and a real server, whose faults can be set at any time. */
 export interface FaultProxy {
   readonly port: number;
   /** Replaces the faults of all connections, open and to come; `{}` lifts them. */

@@ -102,7 +102,7 @@ export class FaultyPipe {
     if (count > 0) this.#pass(head, count);
     if (this.#untilCut > 0) return;
     this.discard();
-    // A reset throws away what is still on its way, so the last bytes get a moment to arrive.
+    // A reset drops what is still in flight, so the last bytes get a moment to arrive.
     if (count > 0) setTimeout(this.#cut, CUT_LINGER_MS);
     else this.#cut();
   }

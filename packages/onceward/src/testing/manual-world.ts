@@ -1,7 +1,7 @@
 import type { DurationMs, EpochMs } from '../engine/units.ts';
 import type { CrashPoint, World } from '../engine/world.ts';
 
-/** A world whose clock moves only when told. For tests of anything that waits, renews, lapses or expires. */
+/** A world whose clock is moved by hand. For tests of anything that waits, renews, lapses or expires. */
 export interface ManualWorld extends World {
   /** Moves both clocks, running timers in the order they are due and letting promises settle in between. */
   advance(ms: DurationMs): Promise<void>;

@@ -102,7 +102,7 @@ describe('what can never be sent', () => {
     expect(told.waiting).toBe(0);
   });
 
-  it('[C18] credentials are refused by their usual names, and told where they belong', async () => {
+  it('[C18] credentials are refused by their usual names, with a message where they belong', async () => {
     const names = [
       'Authorization',
       'Proxy-Authorization',

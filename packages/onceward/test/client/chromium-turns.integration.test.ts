@@ -49,7 +49,7 @@ describe('pages without Web Locks', () => {
     expect(Object.fromEntries(server.effects())).toEqual({ draft: 1 });
   });
 
-  it('[C9] whoever waits for an operation hears of its end, also if another tab sent it and nobody told', async () => {
+  it('[C9] `whenSettled` resolves also if another tab sent the operation and its notice was lost', async () => {
     await withoutLocks();
     const [one, two] = [await rig.openTab(), await rig.openTab()];
     const end = two.evaluate(async () => {
@@ -68,7 +68,7 @@ describe('pages without Web Locks', () => {
     expect(await end).toMatchObject({ state: 'done' });
   });
 
-  it('[C9] with a lease one tab sends, and another takes over when it is gone', async () => {
+  it('[C9] with a lease one tab sends, and another takes over when it is closed', async () => {
     await withoutLocks();
     const tabs = [await rig.openTab(), await rig.openTab()];
     const open = (i: number) =>
@@ -132,7 +132,7 @@ describe('locks that do not help', () => {
     await stalled.evaluate(open);
     await until('it sends', () => stalled.evaluate(isRunning));
     await awake.evaluate(open);
-    // Long enough for six questions and more: whoever answers keeps the lock.
+    // Long enough for six pings and more: a holder that answers keeps the lock.
     await sleep(5_000);
     expect(await awake.evaluate(isRunning)).toBe(false);
     await stalled.evaluate(() => {

@@ -14,7 +14,7 @@ export class CountingServer {
   /** The effect happens, and its answer never arrives; this many times. */
   loseAnswers = 0;
   unreachable = false;
-  /** What those that are turned away are told. */
+  /** The answer to refused requests. */
   retryAfter: string | null = null;
   /** Requests wait at the door until `release`. */
   holdBack = false;

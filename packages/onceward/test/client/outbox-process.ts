@@ -2,8 +2,8 @@ import { groups, Outbox, type OutboxRequest } from '../../src/client/index.ts';
 import { openLogStorage } from '../../src/client/storages/node-log.ts';
 
 /**
- * One life of an application: queues what it is told to, sends what waits, and ends when nothing is left. Its
- * keys follow from the names, so a life that was killed before it heard that something is stored can say it again.
+ * One life of an application: queues what it is given, sends what waits, and ends when nothing is left. Its
+ * keys follow from the names, so a process killed before its write was confirmed can queue it again.
  */
 const [directory = '', url = '', ...batches] = process.argv.slice(2);
 

@@ -91,7 +91,7 @@ describe('client and server, over a way that loses things', () => {
     await outbox.close();
   });
 
-  it('[C8] what the server refuses and what it does not know are told apart', async () => {
+  it('[C8] what the server refuses and what it does not know are distinguished', async () => {
     const outbox = await openOutbox();
     const refused = await outbox.enqueue(order('refused', '?status=422'), { lane: 'a' });
     const unknown = await outbox.enqueue(order('crashing', '?crash=1'), { lane: 'b' });

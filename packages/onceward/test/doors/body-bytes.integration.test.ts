@@ -266,7 +266,7 @@ const halfReaders: Record<string, FastifyContentTypeParser> = {
 };
 
 for (const [how, parser] of Object.entries(halfReaders)) {
-  it(`[H13] Fastify tells bodies apart with a parser that ${how}`, async () => {
+  it(`[H13] Fastify distinguishes bodies with a parser that ${how}`, async () => {
     const app = Fastify();
     closing.push(() => app.close());
     await app.register(fastifyDoor, options());

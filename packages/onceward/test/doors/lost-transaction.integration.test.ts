@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { idempotency } from '../../src/doors/fastify.ts';
 import { memoryStore } from '../../src/stores/memory/index.ts';
 
-it('[H14] a handler whose transaction was lost does not tell its caller that all is well', async () => {
+it('[H14] a handler whose transaction was lost does not answer its caller with success', async () => {
   const store = memoryStore();
   const shared = Object.assign(store, { within: () => store });
   const app = Fastify();

@@ -1,4 +1,4 @@
-// A server in a process of its own: Fastify on Redis. It tells its parent when a handler runs and goes on when told.
+// A server in its own process: Fastify on Redis. It notifies its parent when a handler runs and goes on when asked.
 import Fastify from 'fastify';
 import { idempotency } from '../../src/doors/fastify.ts';
 import { openRedisStore } from '../../src/stores/redis/index.ts';

@@ -9,7 +9,7 @@ const REQUESTS = 20_000;
 const PER_SOCKET = 100;
 const SOCKETS_AT_ONCE = 8;
 
-/** A generator of numbers that gives the same ones for the same seed, so that a failure can be looked at again. */
+/** A generator of numbers that gives the same ones for the same seed, so that a failure can be reproduced. */
 function dice(seed: number): (sides: number) => number {
   let state = seed;
   return (sides) => {

@@ -50,7 +50,7 @@ it.each([
     const retry = await client.send({ key: 'one' });
     expect(retry.status).toBe(409);
     expect(retry.json()).toMatchObject({ type: expect.stringContaining(type), happened });
-    expect(retry.json().detail).toMatch(/^it was looked into and did (not )?happen/);
+    expect(retry.json().detail).toMatch(/^it was resolved: it did (not )?happen/);
   },
 );
 

@@ -6,7 +6,7 @@ import { listenOn } from '../../src/testing/doors/door-listening.ts';
 import { doorSuite } from '../../src/testing/doors/door-suite.ts';
 import { OWN_WRAPS, PACKAGES } from './express-neighbours.ts';
 
-/** The suite has a body parser of its own, and looks for the end of an answer when it ends. */
+/** The suite has a body parser of its own, and checks the end of an answer when it ends. */
 const LEFT_OUT = ['json', 'urlencoded', 'raw', 'multer', 'rate-limit', 'cookie-session', 'waits'];
 const CROWD = [...PACKAGES, ...OWN_WRAPS].filter(
   ({ name }) => !LEFT_OUT.some((part) => name.includes(part)),

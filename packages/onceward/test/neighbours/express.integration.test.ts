@@ -56,7 +56,7 @@ it('[H14] all of them together are well, before the Express door, behind it, and
   }
 });
 
-it('[H5] what is no stream is kept without being told so, with all of them before the door', async () => {
+it('[H5] what is no stream is kept without a setting, with all of them before the door', async () => {
   const start = expressStart(
     () => mounted(without('cookie-session')),
     () => [],

@@ -252,7 +252,7 @@ it('[H9] what streams goes out as it comes, with all neighbours before the door'
   const { client } = await listen(
     appOf(...crowd(), idempotency(options()), async (_request, response) => {
       response.type('text').write('first ');
-      // Those who compress hold bytes back until they are told.
+      // Compression holds bytes back until it is flushed.
       setImmediate(() => setImmediate(() => response.flush()));
       await heard;
       response.end('last');

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 export const APP = fileURLToPath(new URL('.', import.meta.url));
 const NEXT = createRequire(import.meta.url).resolve('next/dist/bin/next');
 
-/** Builds the application beside this file for production, with webpack, which can be told to take the sources. */
+/** Builds the application beside this file for production, with webpack, which can be set to take the sources. */
 export async function buildApp(): Promise<void> {
   rmSync(`${APP}dist`, { recursive: true, force: true });
   const build = runNext('build', '--webpack');

@@ -169,7 +169,7 @@ describe('next start', () => {
     expect(await runs()).toBe(before + 2);
   });
 
-  it('[H9] a stream reaches its caller whole, and a retry is told that it ran', async () => {
+  it('[H9] a stream reaches its caller whole, and a retry is answered that it ran', async () => {
     const request = { path: '/orders/stream', key: newKey() };
     const first = await client.send(request);
     expect(first.text).toMatch(/^run \d+: one, two, three$/);

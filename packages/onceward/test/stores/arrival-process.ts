@@ -12,13 +12,13 @@ export interface ArrivalOrder {
   readonly onLapse: OnLapse;
   readonly leaseMs: number;
   readonly waitMs: number;
-  /** The effect adds a line to this file, so that whoever runs it can be counted. */
+  /** The effect adds a line to this file, so that its runs can be counted. */
   readonly effectFile: string;
   /** How long the effect takes after it has taken effect. */
   readonly holdMs: number;
 }
 
-/** What each arrival was told: a value, or the code of an error. */
+/** What each arrival got: a value, or the code of an error. */
 export interface ArrivalReport {
   readonly values: readonly string[];
   readonly codes: readonly string[];

@@ -7,7 +7,7 @@ import type { StoreAddress } from './store-address.ts';
 
 const LOADER = new URL('../../../../scripts/typescript.mjs', import.meta.url).href;
 
-/** A process that sends arrivals when it is told to. */
+/** A process that sends arrivals on command. */
 export interface Arrivals {
   readonly pid: number;
   send(order: ArrivalOrder): Promise<ArrivalReport>;

@@ -5,7 +5,7 @@ export interface ClockOrder {
   readonly verb: 'run' | 'sweep' | 'events' | 'finish';
   readonly key: string;
   readonly keepMs: number;
-  /** The effect ends only when it is told to. */
+  /** The effect ends only on command. */
   readonly held: boolean;
 }
 

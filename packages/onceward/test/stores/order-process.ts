@@ -1,4 +1,4 @@
-/** Places one order and, if told so, kills itself at the n-th point on the way. */
+/** Places one order and, if asked to, kills itself at the n-th point on the way. */
 import { openOrderDesk } from './order-desk.ts';
 import type { StoreAddress } from './store-address.ts';
 

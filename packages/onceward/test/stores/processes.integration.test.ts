@@ -141,7 +141,7 @@ describe.each(Object.keys(STORES) as StoreAddress['kind'][])('several processes 
     const report = await b.send({ ...order, holdMs: 0 });
     a.resume();
     expect(report.values).toEqual([`attempt 2 of process ${b.pid}`]);
-    // The late one is told the only answer there is.
+    // The late one gets the only answer there is.
     expect((await late).values).toEqual(report.values);
     expect((await b.send(order)).values).toEqual(report.values);
     expect(runsIn(order.effectFile)).toHaveLength(2);

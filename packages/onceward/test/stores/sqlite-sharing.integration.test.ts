@@ -68,7 +68,7 @@ describe.each(['in a thread', 'on the same connection'])('a store %s', (how) => 
   });
 });
 
-it('[E7] a commit that SQLite refuses is told as rolled back, and the connection is free again', async () => {
+it('[E7] a commit that SQLite refuses is reported as rolled back, and the connection is free again', async () => {
   const path = join(folder, 'refused.db');
   const database = openHandle(path);
   database.exec(`pragma foreign_keys = on;
@@ -115,7 +115,7 @@ it('[E12] a commit that a reader holds up is tried again, and taken back when it
   reader.prepare('select count(*) from orders').get();
   const refusal = { code: 'ONCE_STORE_UNAVAILABLE' };
   await expect(store.swap(id, null, record)).rejects.toMatchObject(refusal);
-  // What was told may still be tried for a moment.
+  // A refused write may still be retried for a moment.
   await sleep(100);
   reader.exec('commit');
   database.exec('begin');

@@ -13,7 +13,7 @@ import { type FaultProxy, startFaultProxy } from '../../src/testing/fault-proxy.
 
 const TIMEOUT_MS = 800;
 const TRANSACTION_TIMEOUT_MS = 2_000;
-/** What ending a transaction may take on top: its ROLLBACK or COMMIT, a look at the record, a busy machine. */
+/** What ending a transaction may take on top: its ROLLBACK or COMMIT, a read of the record, a busy machine. */
 const SLACK_MS = 2 * TIMEOUT_MS + 2_000;
 
 const COMMITTED = {
@@ -171,7 +171,7 @@ describe('a transaction whose PostgreSQL is in trouble', () => {
     await retryPlacesOne('endless');
   });
 
-  it('[E12] a connection that is reset under the effect is told as rolled back, with its cause', async () => {
+  it('[E12] a connection that is reset under the effect is reported as rolled back, with its cause', async () => {
     const result = await order('reset', async (client) => {
       proxy.reset();
       await client.query('select 1');
@@ -181,7 +181,7 @@ describe('a transaction whose PostgreSQL is in trouble', () => {
     await retryPlacesOne('reset');
   });
 
-  it('[E12] a server that ends the connection under the effect is told as rolled back', async () => {
+  it('[E12] a server that ends the connection under the effect is reported as rolled back', async () => {
     const result = await order('ended', async (client) => {
       const { rows } = await client.query('select pg_backend_pid() as pid');
       await direct.query('select pg_terminate_backend($1)', [(rows[0] as { pid: number }).pid]);
@@ -191,7 +191,7 @@ describe('a transaction whose PostgreSQL is in trouble', () => {
     await retryPlacesOne('ended');
   });
 
-  it('[E12] a server that is away is told as unavailable, in time', async () => {
+  it('[E12] a server that is away is reported as unavailable, in time', async () => {
     proxy.refuse(true);
     proxy.reset();
     const { result, ms } = await timed(() => order('away', async () => {}));
@@ -229,7 +229,7 @@ describe('a transaction whose PostgreSQL is in trouble', () => {
     await expect(failing).rejects.toMatchObject({ code: '23505' });
   });
 
-  it('[E12] a commit whose answer is lost has a code for whoever calls transact alone', async () => {
+  it('[E12] a commit whose answer is lost has a code for callers of transact alone', async () => {
     const committing = store.transact(async (client) => {
       await client.query(`insert into orders values ('unanswered')`);
       proxy.set({ toClient: { kind: 'blackhole' } });

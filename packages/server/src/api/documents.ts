@@ -13,15 +13,15 @@ export async function describeApi(app: Api, version: string): Promise<void> {
       info: {
         title: 'Onceward',
         version,
-        description: 'Make any operation happen once, whoever retries it.',
+        description: 'Make any operation happen once, no matter who retries it.',
       },
       tags: [
         { name: 'demo', description: 'A small orders API to try retries on.' },
         { name: 'operations', description: 'The engine, for services in any language.' },
         { name: 'ledger', description: 'Transactions that post once, and what becomes of them.' },
-        { name: 'admin', description: 'Looking at records and changing them by hand.' },
+        { name: 'admin', description: 'Reading records and changing them by hand.' },
         { name: 'credentials', description: 'Who may do what.' },
-        { name: 'health', description: 'For whoever runs it.' },
+        { name: 'health', description: 'For operators and probes.' },
       ],
       components: {
         securitySchemes: {

@@ -56,7 +56,7 @@ export const problem = z
       ),
     happened: z
       .enum(['no', 'yes', 'unknown'])
-      .describe('What became of the effect. Only after `no` may a new key be used.'),
+      .describe('The outcome of the effect. Only after `no` may a new key be used.'),
     errors: z.array(z.object({ field: z.string(), message: z.string() })).optional(),
   })
   .describe('RFC 9457 problem details.');

@@ -48,7 +48,8 @@ export function healthRoutes(api: Api, program: Program, isClosing: () => boolea
     {
       schema: {
         tags,
-        summary: 'Requests can be served: the store reads and writes, and nobody asked to stop',
+        summary:
+          'Requests can be served: the store reads and writes, and no shutdown was requested',
         response: { 200: z.object({ status: z.literal('ready') }), 503: problem },
       },
     },
@@ -60,7 +61,7 @@ export function healthRoutes(api: Api, program: Program, isClosing: () => boolea
       });
       if (program.ledger?.failure !== undefined) {
         const why = isOutOfRoom(program.ledger.failure) ? ' because the disk is full' : '';
-        const detail = `the ledger has stopped${why}; see the log, mend the cause and restart the server`;
+        const detail = `the ledger has stopped${why}; see the log, fix the cause and restart the server`;
         throw new Problem('store-unavailable', detail);
       }
       return { status: 'ready' as const };

@@ -13,13 +13,13 @@ export type HostCheck = (request: Addressed) => Problem | undefined;
 
 /**
  * A page of a stranger can have its own name lead to this machine (DNS rebinding) and then be of the same origin as
- * this server. Its requests still carry the stranger's name in `Host`, so names that nobody allowed are refused. An
+ * this server. Its requests still carry the stranger's name in `Host`, so names that are not allowed are refused. An
  * address cannot be made to lead elsewhere: the one that the connection has is always right.
  */
 export function hostCheck(settings: Pick<Settings, 'host' | 'allowedHosts'>): HostCheck {
   const { host, allowedHosts } = settings;
   const allowed = new Set(allowedHosts.map((name) => name.toLowerCase()));
-  // Whoever opens the server to other machines without naming it knows it under names that we do not.
+  // A server open to other machines without `allowedHosts` is reached under names that we do not know.
   if (allowed.size === 0 && isWide(host)) return () => undefined;
   let lastRight: string | undefined;
   return ({ host: header, socket }) => {

@@ -16,7 +16,7 @@ export function isLoopbackAddress(address: string | undefined): boolean {
   return LOOPBACK_ADDRESS.test(address ?? '');
 }
 
-/** Whether a server that listens there is reached from other machines, as far as can be told from `HOST`. */
+/** Whether a server that listens there is reached from other machines, as far as `HOST` shows. */
 export function isWide(host: string): boolean {
   return !isLoopbackName(host.includes(':') ? `[${host}]` : host.toLowerCase());
 }

@@ -3,7 +3,7 @@ import type { Settings } from '../config/settings.ts';
 import { hostNameOf, isLoopbackAddress, isLoopbackName, isWide } from './host-name.ts';
 import { Problem } from './problem.ts';
 
-/** Whoever adds one of these speaks for somebody else, who may be anywhere. */
+/** Added by proxies, whose client may be anywhere. */
 const FORWARDING =
   /^(forwarded|via|x-forwarded(-.+)?|x-real-ip|x-client-ip|x-cluster-client-ip|true-client-ip|cf-connecting-ip)$/;
 

@@ -37,7 +37,7 @@ export class OpenConnections {
     return visit;
   }
 
-  /** How many requests of this connection are under way. */
+  /** How many requests of this connection are in flight. */
   waitingOn(socket: Duplex): number {
     return this.#visits.get(socket)?.size ?? 0;
   }
@@ -48,7 +48,7 @@ export class OpenConnections {
   }
 
   /**
-   * Whether an answer is under way on it, or is still to come for a request that is there whole. Anything else that is
+   * Whether an answer is in flight on it, or is still to come for a request that is there whole. Anything else that is
    * written to the connection would be taken for it, or for a part of it.
    */
   isAnswering(socket: Duplex): boolean {

@@ -92,7 +92,7 @@ export function operationsRoutes(api: Api, program: Program): void {
       ...may,
       schema: {
         tags,
-        summary: 'Claim an operation, or learn what became of it',
+        summary: 'Claim an operation, or get its outcome',
         body: reserveBody,
         response: { 200: reserveAnswer, ...refusals },
       },
@@ -184,7 +184,7 @@ export function operationsRoutes(api: Api, program: Program): void {
       onRequest: requireRole(credentials, ['admin', 'read_only', 'client']),
       schema: {
         tags,
-        summary: 'Look at an operation',
+        summary: 'Read an operation',
         params: operationPath,
         response: { 200: operationView, ...refusals },
       },
@@ -224,7 +224,7 @@ export function operationsRoutes(api: Api, program: Program): void {
   }
 }
 
-/** A tenant's scopes live under its name, so that nobody can spell their way into another's. */
+/** A tenant's scopes live under its name, so that no tenant can name another's. */
 function idOf(request: FastifyRequest, named: { scope: string; key: string }): OperationId {
   const { tenant } = principalOf(request);
   return { scope: tenant === null ? named.scope : `${tenant}/${named.scope}`, key: named.key };

@@ -110,7 +110,7 @@ export interface FieldError {
 interface More {
   readonly errors?: readonly FieldError[];
   readonly retryAfterSeconds?: number;
-  /** Where it is known better than the kind tells. */
+  /** Where it is known better than from the kind. */
   readonly happened?: RefusalKind['happened'];
   /** Shown masked. */
   readonly key?: string;
@@ -177,7 +177,7 @@ export function problemOf(error: unknown): Problem | null {
   const kind = FROM_CODES[error.code];
   if (kind === undefined) return null;
   if (kind === 'store-unavailable') {
-    // The store's own words name files and hosts, which are nobody's business but the operator's.
+    // The store's own words name files and hosts, which only the operator may see.
     const happened = error instanceof StoreError && error.applied === 'no' ? 'no' : 'unknown';
     const more = { retryAfterSeconds: 1, happened } as const;
     return new Problem(kind, 'the store did not answer; try again', more);

@@ -29,7 +29,7 @@ export function refuseMalformed(server: Server, connections: OpenConnections): v
   });
   server.on('checkExpectation', refuseExpectation);
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
-    // Node no longer listens for its errors, and one that nobody hears ends the process.
+    // Node no longer listens for its errors, and an unhandled one ends the process.
     socket.on('error', () => socket.destroy());
     // What is written now would be taken for the answer to a request before this one.
     if (connections.isAnswering(socket)) {
@@ -74,7 +74,7 @@ export function writeRawAnswer(socket: Duplex, answer: HttpAnswer): void {
   const { status, headers, body } = answer;
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`;
   for (let i = 0; i < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  // Half a request may still be on its way: nothing that follows on this connection can be trusted.
+  // Half a request may still be in flight: nothing that follows on this connection can be trusted.
   socket.write(`${head}content-length: ${body.length}\r\nconnection: close\r\n\r\n`);
   socket.end(body);
   // A sender that never stops and never reads would hold the connection for ever.

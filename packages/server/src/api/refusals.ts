@@ -19,7 +19,7 @@ export function refuseProperly(app: Api, log: Logger): void {
   });
 }
 
-/** A stream whose reader has left ends early. That is nobody's fault. */
+/** A stream whose reader has left ends early. That is no error. */
 function isDeparture(error: unknown, request: FastifyRequest): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code === 'ERR_STREAM_PREMATURE_CLOSE' && request.raw.socket.destroyed;

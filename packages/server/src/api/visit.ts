@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 
 /**
- * One request and its answer, until the answer is out or the connection is gone, whichever comes first. Node does not
+ * One request and its answer, until the answer is out or the connection is closed, whichever comes first. Node does not
  * say `close` on responses that were queued behind another one when their connection broke, so the connection is
  * watched too.
  */

@@ -2,7 +2,7 @@ import { type FileHandle, mkdir, open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type AuditLine, StoreError } from 'onceward';
 
-/** What people did to records, as the engine tells it, and to credentials. */
+/** What people did to records, as the engine reports it, and to credentials. */
 export type TrailLine =
   | AuditLine
   | {

@@ -17,9 +17,7 @@ const LEAST_FREE_BYTES = 256 * 1_048_576;
 export function addDoctor(parent: Command): void {
   const command = parent
     .command('doctor')
-    .description(
-      'look for what is wrong with the settings, the data folder, the store and the server',
-    );
+    .description('check the settings, the data folder, the store and the server');
   addSettingFlags(command, [...ASKING, 'data', 'store', 'storeUrl'])
     .option(
       '--look-at <address>',

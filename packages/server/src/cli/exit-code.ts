@@ -12,7 +12,7 @@ export const EXIT = {
   storeLocked: { code: 7, meaning: 'another process has the store open' },
   storeUnusable: { code: 8, meaning: 'the data folder or the store in it cannot be used' },
   notDrained: { code: 9, meaning: 'stopped before every running request had ended' },
-  unwell: { code: 10, meaning: 'doctor or verify found something that must be mended' },
+  unwell: { code: 10, meaning: 'doctor or verify found something that must be fixed' },
 } as const;
 
 export type ExitName = keyof typeof EXIT;

@@ -4,7 +4,7 @@ import { addSettingFlags, FORWARDING, LISTENING } from './setting-flags.ts';
 export function addGateway(parent: Command): void {
   const command = parent
     .command('gateway')
-    .description('stand before an HTTP API and make it safe to retry')
+    .description('proxy an HTTP API and make it safe to retry')
     .addHelpText('after', '\nExample: onceward gateway --upstream http://127.0.0.1:3000');
   addSettingFlags(command, [...FORWARDING, ...LISTENING]);
   command.action(async (options) => {

@@ -8,7 +8,7 @@ import { CommandFailure } from './exit-code.ts';
 import { report, table } from './output.ts';
 import { addSettingFlags, configFor } from './setting-flags.ts';
 
-/** Who changed them, as the ledger's blocks tell. */
+/** Who changed them, from the ledger's blocks. */
 const OPERATOR = { actor: 'system:operator', credential: 'operator' } as const;
 
 /** The settings that the ledger keeps, with what they are called in it. */
@@ -69,7 +69,7 @@ async function show(directory: string): Promise<Change> {
   const held = readSettings(directory);
   if (held !== null) return { before: held, now: held };
   const message =
-    'the ledger has saved nothing yet, so only its log tells; --apply reads it, and so does a server';
+    'the ledger has saved nothing yet, so the settings are in its log alone; --apply reads it, and so does a server';
   throw new CommandFailure('absent', message);
 }
 

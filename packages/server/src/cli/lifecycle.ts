@@ -11,7 +11,7 @@ export interface Running {
   cutOff(): void;
 }
 
-/** A process group and whoever passes signals on may both deliver one; nobody asks twice so soon. */
+/** A process group and a supervisor may both deliver one signal; a person does not send two so soon. */
 const SAME_SIGNAL_MS = 150;
 
 /** How long what was cut off may take to end. Then the process ends without it. */

@@ -16,7 +16,7 @@ const AT_ONCE = 2_000;
 
 /** One operation in doubt, or all that match. */
 export function addResolve(parent: Command): void {
-  asking(parent, 'resolve [scope] [key]', 'say what became of operations that are in doubt')
+  asking(parent, 'resolve [scope] [key]', 'resolve operations that are in doubt')
     .addOption(
       new Option('--as <verdict>', 'void: it did not happen')
         .choices(['committed', 'rejected', 'void'])

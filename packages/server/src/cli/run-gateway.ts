@@ -12,7 +12,7 @@ import { print } from './output.ts';
 import { announceCredential } from './run-serve.ts';
 import { configFor } from './setting-flags.ts';
 
-/** Stands before the API until a signal ends it, and gives the exit code. */
+/** Proxies the API until a signal ends it, and gives the exit code. */
 export async function runGateway(options: Record<string, unknown>): Promise<number> {
   const config = configFor(options);
   const { host, port, adminHost, adminPort, upstream, logLevel, drainSeconds } = config.settings;

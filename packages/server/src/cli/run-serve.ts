@@ -29,7 +29,7 @@ export async function runServe(options: Record<string, unknown>): Promise<number
     await program.close();
     throw error;
   }
-  // From here on a signal drains; whoever reads that it is ready may send one at once.
+  // From here on a signal drains; one may come as soon as the ready line is read.
   const exit = runUntilSignal(
     {
       async drain() {
@@ -50,7 +50,7 @@ export async function runServe(options: Record<string, unknown>): Promise<number
   return EXIT[await exit].code;
 }
 
-/** On the port after the other, unless told otherwise. */
+/** By default on the port after the other. */
 async function listenForGrpc(program: Program): Promise<GrpcServer | null> {
   const { host, port, ledgerGrpcPort } = program.config.settings;
   if (program.ledger === null) return null;
@@ -60,7 +60,7 @@ async function listenForGrpc(program: Program): Promise<GrpcServer | null> {
   });
 }
 
-/** Before anything else can fail: it was stored, and is never told again. */
+/** Before anything else can fail: it was stored, and is never printed again. */
 export function announceCredential({ madeCredential }: Program): void {
   if (madeCredential === null) return;
   print('The admin credential, shown this once; only its hash is kept:');

@@ -4,14 +4,14 @@ import type { Settings } from '../config/settings.ts';
 
 export interface Finding {
   readonly check: string;
-  /** `warn` should be looked at; `bad` must be mended. */
+  /** `warn` should be checked; `bad` must be fixed. */
   readonly result: 'ok' | 'warn' | 'bad';
   readonly detail: string;
 }
 
 type Durability = InspectedStore['traits']['durability'];
 
-/** Long enough for a server that is far away, short enough for whoever waits at a terminal. */
+/** Long enough for a server that is far away, short enough for a person at a terminal. */
 const TIMEOUT_MS = 5_000;
 
 const PROMISES: Readonly<Record<Durability, string>> = {

@@ -30,7 +30,7 @@ function problemsOf(input: Partial<ConfigInput>): readonly string[] {
 }
 
 describe('[H18] a setting', () => {
-  it('has its default when nobody sets it', () => {
+  it('has its default when it is not set', () => {
     const { settings, sources } = loadConfig({ env: {} });
     expect(settings).toMatchObject({ port: 8080, host: '127.0.0.1', mode: 'enforce' });
     expect(sources.port).toEqual({ from: 'default' });
@@ -142,7 +142,7 @@ describe('[H18] a bad value stops the start and names the setting', () => {
     ]);
   });
 
-  it('and several are told at once', () => {
+  it('and several are reported at once', () => {
     expect(problemsOf({ env: { PORT: 'x', IDEMPOTENCY_MODE: 'y' } })).toHaveLength(2);
   });
 
@@ -197,7 +197,7 @@ describe('[H18] an unknown name stops the start', () => {
     ]);
   });
 
-  it('unless it belongs to somebody else', () => {
+  it('unless it belongs to another program', () => {
     expect(problemsOf({ env: { PATH: '/bin', LANG: 'C', NODE_ENV: 'test' } })).toEqual([]);
   });
 

@@ -213,7 +213,7 @@ const idempotency = {
   shadowSampleRate: setting(fraction(0, 1), {
     name: 'IDEMPOTENCY_SHADOW_SAMPLE_RATE',
     initial: 1,
-    about: 'Share of the requests that `observe` looks at.',
+    about: 'Share of the keys that `observe` samples.',
   }),
   methods: setting(list(METHOD_PATTERN, 'names of methods, separated by commas'), {
     name: 'IDEMPOTENCY_METHODS',
@@ -279,7 +279,7 @@ const idempotency = {
   notRetained: setting(oneOf('refuse', 'rerun'), {
     name: 'IDEMPOTENCY_NOT_RETAINED',
     initial: 'refuse',
-    about: 'What a retry meets when the answer was not kept: a 409 that says so, or another run.',
+    about: 'What a retry gets when the answer was not kept: a 409 that says so, or another run.',
   }),
   fingerprint: setting(oneOf('raw', 'canonical'), {
     name: 'IDEMPOTENCY_FINGERPRINT',

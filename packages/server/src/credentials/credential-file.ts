@@ -20,7 +20,7 @@ export async function readCredentialFile(path: string): Promise<StoredCredential
   }
   const parsed = content.safeParse(parseJson(text));
   if (parsed.success) return parsed.data.credentials;
-  // Starting anew would lock everybody out, or hand out a new admin credential to whoever damaged the file.
+  // Starting over would lock everybody out, or give a new admin credential to the one who damaged the file.
   throw new OncewardError(
     'ONCE_INVALID_CONFIG',
     `${path} cannot be understood. Restore it from a backup, or remove it to have a new admin credential made.`,

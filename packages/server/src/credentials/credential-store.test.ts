@@ -85,7 +85,7 @@ describe('[H16] the credential store', () => {
     await revoked;
   });
 
-  it('looks at no more guesses at the configured secret from where too many came', async () => {
+  it('checks no more guesses at the configured secret from where too many came', async () => {
     const configured = { apiKey: 'ak_set', apiSecret: 'sk_set' };
     const { store } = await CredentialStore.open({ path: null, configured });
     const there = { remoteAddress: '10.0.0.9' };
@@ -104,7 +104,7 @@ describe('[H16] the credential store', () => {
     expect(await store.verify(apiKey, apiSecret, HERE)).toMatchObject({ tenant: 'shop' });
   });
 
-  it('refuses a damaged file rather than start anew', async () => {
+  it('refuses a damaged file rather than start over', async () => {
     const path = newPath();
     await CredentialStore.open({ path, configured: null });
     writeFileSync(path, '{"version":1,');

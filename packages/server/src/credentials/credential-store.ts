@@ -43,7 +43,7 @@ export type Verification = Principal | null | 'busy';
  * The credentials and who bears them. A secret that was found right is remembered as a keyed digest, under a key that
  * dies with the process.
  *
- * Whatever is wrong takes the same time, so that time does not tell which keys exist: a known key with a wrong secret,
+ * Every failure takes the same time, so that timing does not reveal which keys exist: a known key with a wrong secret,
  * an unknown key, the key of the settings. While any credential still has the slow hash of the first version, each
  * of them pays for one.
  */
@@ -96,7 +96,7 @@ export class CredentialStore {
     return this.#kept.size >= KEPT_AT_MOST ? KEPT_AT_MOST : null;
   }
 
-  /** A client that is given no tenant gets one of its own: only then can it not meet another's operations. */
+  /** A client that is given no tenant gets one of its own: only then can it not reach another's operations. */
   async create(role: Role, givenTenant: string | null, actor?: string): Promise<Secret> {
     const secret = mintSecret();
     const tenant = role === 'client' ? (givenTenant ?? secret.apiKey) : null;
@@ -109,7 +109,7 @@ export class CredentialStore {
     return secret;
   }
 
-  /** From this moment on the credential is worth nothing. */
+  /** From this moment on the credential is invalid. */
   async revoke(apiKey: string): Promise<boolean> {
     if (!this.#kept.delete(apiKey)) return false;
     if (apiKey !== this.#configuredKey) this.#proven.delete(apiKey);
@@ -125,7 +125,7 @@ export class CredentialStore {
 
   /**
    * Who bears a credential that was found right before and has not been revoked since; `null` means that `verify` must
-   * tell. For the way of every request: nothing here waits.
+   * decide. The fast path of every request: synchronous.
    */
   recall(apiKey: string, apiSecret: string, source: Source): Principal | null {
     const proof = this.#proven.get(apiKey);
@@ -142,7 +142,7 @@ export class CredentialStore {
     const isSpent = this.#guesses.isSpent(source, apiKey);
     // A secret that was made here cannot be guessed, so a right one is let in however many wrong ones came before.
     if (isSpent && credential === undefined) return 'busy';
-    // Counted before it is known to be wrong, or many at once would all be looked at.
+    // Counted before it is known to be wrong, or many at once would all be checked.
     if (!isSpent) this.#guesses.note(source, apiKey);
     const right = await this.#matches(apiKey, apiSecret, credential);
     if (right === 'busy') return 'busy';
@@ -191,7 +191,7 @@ export class CredentialStore {
 
   /**
    * The secret of the settings may be one that a person chose, and thus be guessed: from an address that has guessed
-   * too often it is not even looked at, unless the right one has come from there before.
+   * too often it is not even checked, unless the right one has come from there before.
    */
   #trusts(source: Source, apiKey: string): boolean {
     const address = source.remoteAddress ?? '';

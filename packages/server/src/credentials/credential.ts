@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 
 /**
- * What a credential lets its bearer do. `admin` may do everything, `read_only` may look at everything, `client` may
+ * What a credential lets its bearer do. `admin` may do everything, `read_only` may read everything, `client` may
  * use the operations API within a tenant of its own.
  */
 export const ROLES = ['admin', 'read_only', 'client'] as const;
@@ -48,5 +48,5 @@ export function mintSecret(): Secret {
   };
 }
 
-/** What `mintSecret` makes. Nobody chooses one of these by hand. */
+/** What `mintSecret` makes, never chosen by a person. */
 export const MINTED_SECRET = /^sk_[\w-]{32}$/;

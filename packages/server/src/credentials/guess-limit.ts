@@ -52,7 +52,7 @@ export class GuessLimit {
 
   #take(buckets: Map<string, Bucket>, name: string, rate: Rate): void {
     const left = Math.max(0, this.#left(buckets, name, rate) - 1);
-    // Set anew, so that the first in the map is the one that was used longest ago.
+    // Set again, so that the first in the map is the least recently used.
     buckets.delete(name);
     buckets.set(name, { left, at: this.#now() });
     if (buckets.size <= BUCKETS_AT_MOST) return;
@@ -63,7 +63,7 @@ export class GuessLimit {
   }
 }
 
-/** Whoever has one IPv6 address has 2^64 of them. */
+/** A client with one IPv6 address has 2^64 of them. */
 export function networkOf(address: string): string {
   if (!address.includes(':') || address.includes('.')) return address;
   const [head = '', tail = ''] = address.split('::');

@@ -25,7 +25,7 @@ export class HashLane {
     }
   }
 
-  /** The lane is handed to whoever waits, so that nobody slips in between. */
+  /** The lane is handed to the next waiter, so that no newcomer gets in between. */
   #leave(apiKey: string): void {
     const held = (this.#ofKey.get(apiKey) ?? 1) - 1;
     if (held === 0) this.#ofKey.delete(apiKey);

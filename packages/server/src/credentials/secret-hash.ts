@@ -16,7 +16,7 @@ export interface SecretHash {
 export const NOBODY: SecretHash = { salt: '0'.repeat(32), hash: '0'.repeat(64) };
 
 /**
- * A quick hash, because every secret that is kept was made here, of 192 random bits: nobody can try them all, however
+ * A quick hash, because every secret that is kept was made here, of 192 random bits: they cannot all be tried, however
  * quick one try is. Only secrets that people choose need a slow one.
  */
 export function hashSecret(secret: string): SecretHash {

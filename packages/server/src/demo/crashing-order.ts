@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
-/** Takes the order, and is gone before it can tell anyone how it went. */
+/** Takes the order, and crashes before it can answer. */
 const SCRIPT = `process.stdout.write('taken', () => process.kill(process.pid, 'SIGKILL'))`;
 
 /** Runs an order in a process of its own that dies half-way. Says whether the order had been taken by then. */

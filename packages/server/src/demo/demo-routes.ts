@@ -11,7 +11,7 @@ import { Problem } from '../api/problem.ts';
 import type { Api } from '../api/zod-schemas.ts';
 import type { Program } from '../compose.ts';
 import { policyOf } from '../config/policy.ts';
-import { tellHttpEvent } from '../observability/http-events.ts';
+import { emitHttpEvent } from '../observability/http-events.ts';
 import { orderThatCrashes } from './crashing-order.ts';
 import { EffectCount } from './effect-count.ts';
 
@@ -61,7 +61,7 @@ export async function demoRoutes(api: Api, program: Program): Promise<void> {
     streams: settings.keepStreams ? 'keep' : 'pass',
     notRetained: settings.notRetained,
     maxBodyBytes: settings.maxRequestBytes,
-    log: tellHttpEvent(program),
+    log: emitHttpEvent(program),
   });
 
   api.post(
@@ -78,7 +78,7 @@ export async function demoRoutes(api: Api, program: Program): Promise<void> {
             .describe(
               'When it was first sent; after the window an absent key is 412 `key-expired`.',
             ),
-          'x-demo-user': z.string().optional().describe('Who orders; demo unless told.'),
+          'x-demo-user': z.string().optional().describe('Who orders; demo by default.'),
         }),
         querystring: knobs,
         body: order,

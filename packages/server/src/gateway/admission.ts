@@ -41,7 +41,7 @@ export function admit(request: IncomingMessage, routes: RouteTable): Admitted {
   return { target, matched, managed };
 }
 
-/** The handler is the upstream, which looks for nothing on our request. */
+/** The handler is the upstream, which reads nothing from our request. */
 function ignoreContext(): void {}
 
 /** Only `/path?query` is taken: every other form names a host of its own, or could be read as naming one. */

@@ -69,7 +69,7 @@ export class OpenEndedAnswer {
         const next = first === HELD_LONG_ENOUGH ? await coming : first;
         if (next.done === true) return this.#whole();
         await this.#add(next.value);
-        // The rest would be for nobody.
+        // The rest has no reader.
         if (this.#pieces === null && this.#outgoing.isOver) {
           await source.return?.();
           return this.#whole();
@@ -120,7 +120,7 @@ function roomFor(share: Share, bytes: number): Promise<void> {
   return new Promise((resolve) => share.growLater(bytes, resolve));
 }
 
-/** Hands the body on as it comes, until its end or until nobody wants it. */
+/** Hands the body on as it comes, until its end or until the client leaves. */
 export async function passOn(
   body: Readable,
   outgoing: OutgoingAnswer,

@@ -11,7 +11,7 @@ describe('[H15] the budget for held bodies', () => {
   it('grants what there is room for, and lets the rest wait in line', () => {
     const budget = new BufferBudget(10);
     const first = holding(budget, 10);
-    // The first that finds no room goes over the total, so that somebody can always finish.
+    // The first that finds no room goes over the total, so that one can always finish.
     const over = holding(budget, 6);
     const granted: string[] = [];
     for (const [name, bytes] of [
@@ -51,7 +51,7 @@ describe('[H15] the budget for held bodies', () => {
     expect(budget.held).toBe(0);
   });
 
-  it('forgets whoever is released while waiting', () => {
+  it('removes a share that is released while waiting', () => {
     const budget = new BufferBudget(10);
     const first = holding(budget, 10);
     const over = holding(budget, 10);
@@ -65,7 +65,7 @@ describe('[H15] the budget for held bodies', () => {
     expect([budget.held, budget.waiting]).toEqual([0, 0]);
   });
 
-  it('asks whoever stands still for its room, while others wait and only then', () => {
+  it('evicts stalled shares while others wait and only then', () => {
     vi.useFakeTimers();
     const budget = new BufferBudget(10);
     const still = [holding(budget, 10), holding(budget, 10)];

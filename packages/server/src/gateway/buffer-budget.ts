@@ -1,7 +1,7 @@
-/** While others wait, all shares are looked at so often. */
-const LOOK_EVERY_MS = 250;
-/** Whoever has not moved between so many looks is asked to give up its room. Looks, not time: we may be late too. */
-const STALLED_LOOKS = 4;
+/** While others wait, all shares are checked so often. */
+const CHECK_EVERY_MS = 250;
+/** A share without progress for so many checks is evicted. Checks, not time: this process may stall too. */
+const STALLED_CHECKS = 4;
 
 interface Waiting {
   readonly share: Share;
@@ -11,7 +11,7 @@ interface Waiting {
 
 /**
  * How many bytes of bodies may be held at once. Room is taken in steps, as bytes come, so that an announced body that
- * never arrives holds next to nothing. Whoever finds no room waits in line. The first in line may go over the total:
+ * never arrives holds little. A body without room waits in line. The first in line may go over the total:
  * otherwise everybody could hold half a body and wait for the rest. So at most one body more than the total is held.
  */
 export class BufferBudget {
@@ -20,7 +20,7 @@ export class BufferBudget {
   #favoured: Share | null = null;
   readonly #shares = new Set<Share>();
   readonly #line: Waiting[] = [];
-  #look: NodeJS.Timeout | null = null;
+  #timer: NodeJS.Timeout | null = null;
 
   constructor(bytes: number) {
     this.#total = bytes;
@@ -52,7 +52,7 @@ export class BufferBudget {
   /** For `Share` alone: waits in line. */
   growLater(share: Share, bytes: number, granted: () => void): void {
     this.#line.push({ share, bytes, granted });
-    this.#look ??= setInterval(() => this.#askStalled(), LOOK_EVERY_MS).unref();
+    this.#timer ??= setInterval(() => this.#askStalled(), CHECK_EVERY_MS).unref();
   }
 
   /** For `Share` alone. */
@@ -83,26 +83,26 @@ export class BufferBudget {
       this.#take(first.share, first.bytes);
       first.granted();
     }
-    if (this.#look !== null) clearInterval(this.#look);
-    this.#look = null;
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
   }
 
   #askStalled(): void {
     for (const share of this.#shares) {
       if (this.#line.length === 0) return;
-      share.looks += 1;
-      if (share.looks > STALLED_LOOKS) share.giveUp?.();
+      share.idleChecks += 1;
+      if (share.idleChecks > STALLED_CHECKS) share.giveUp?.();
     }
   }
 }
 
-/** A part of the budget. Whoever opens one releases it; releasing twice is releasing once. */
+/** A part of the budget. Its owner releases it; releasing twice is releasing once. */
 export class Share {
   readonly #budget: BufferBudget;
   #held = 0;
   #open = true;
-  /** For the budget: how often it was looked at since its bytes last moved. */
-  looks = 0;
+  /** For the budget: checks since its bytes last moved. */
+  idleChecks = 0;
   /** What to do when others wait and nothing has moved for a while. `null`: that is not its owner's fault. */
   giveUp: (() => void) | null = null;
 
@@ -143,12 +143,12 @@ export class Share {
 
   /** Its bytes have moved. */
   touch(): void {
-    this.looks = 0;
+    this.idleChecks = 0;
   }
 
   /** For the budget alone. */
   add(bytes: number): void {
     this.#held += bytes;
-    this.looks = 0;
+    this.idleChecks = 0;
   }
 }

@@ -51,7 +51,7 @@ export class OutgoingAnswer {
     this.#patienceMs = patienceMs;
   }
 
-  /** Nobody is there any more to take it. */
+  /** The client has left. */
   get isOver(): boolean {
     return this.#visit.isOver;
   }

@@ -18,7 +18,7 @@ export function faultAnswer(
     ? `${DETAILS[fault]}; whether it acted is not known, and retries are refused until that is resolved`
     : DETAILS[fault];
   const answer = problemAnswer(`upstream-${fault}`, profile, { detail });
-  // Whether it is marked as no replay is for whoever sends it: requests without a key get one too.
+  // The sender marks it as no replay or not: requests without a key get one too.
   const headers = answer.headers.filter(
     (_, at, all) => all[at - (at % 2)] !== 'idempotency-replayed',
   );

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isHopByHop } from 'onceward/http';
 
-/** Names that are said anew for the next connection. */
+/** Names that are set again for the next connection. */
 const OWN = new Set([
   'host',
   'expect',

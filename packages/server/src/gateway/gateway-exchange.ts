@@ -45,7 +45,7 @@ export interface ExchangeParts {
 type Whole = Extract<Captured, { kind: 'whole' }>;
 
 /**
- * One managed request on its way to the upstream. Once it has been sent it runs to its end, whether or not the client
+ * One managed request to the upstream. Once it has been sent it runs to its end, whether or not the client
  * is still there: the effect is the upstream's, and its answer is what a retry will want.
  */
 export class GatewayExchange implements Exchange {
@@ -93,12 +93,12 @@ export class GatewayExchange implements Exchange {
     else sendFirst(response, answer, this.#keptUntil);
   }
 
-  /** Gives the room of the answer back as soon as its bytes have gone out, or nobody is left to take them. */
+  /** Gives the room of the answer back as soon as its bytes have gone out, or the client has left. */
   dispose(): void {
     const share = this.#share;
     if (share === null) return;
     const { visit, request } = this.#forwarded;
-    // The record has the answer by now: whoever does not read it can ask for it again.
+    // The record has the answer by now: a client that does not read it can retry.
     share.giveUp = () => request.socket.destroy();
     visit.whenOver(() => share.release());
   }

@@ -3,8 +3,8 @@ import { wantsUpgrade } from './admission.ts';
 
 /**
  * A request as Node's server makes it. With a listener for upgrades Node takes every request with an `Upgrade` header
- * for one, and its body for bytes of another protocol. It asks for `upgrade` once the headers are known, so here it is
- * told. (Later versions of Node have `shouldUpgradeCallback` for this.)
+ * for one, and its body for bytes of another protocol. It reads `upgrade` once the headers are known, which is
+ * overridden here. (Later versions of Node have `shouldUpgradeCallback` for this.)
  */
 export class GatewayRequest extends IncomingMessage {
   #offered = false;

@@ -17,7 +17,7 @@ import { RouteTable } from './route-table.ts';
 import { Upgrades } from './upgrade.ts';
 import { Upstream } from './upstream.ts';
 
-/** Requests that one connection may have under way at once. No client is known that pipelines more than a few. */
+/** Requests that one connection may have in flight at once. No client is known that pipelines more than a few. */
 const MOST_PIPELINED = 256;
 
 /** Makes the API behind it idempotent: requests with a key go through a guard, all others straight on. */
@@ -94,7 +94,7 @@ export class Gateway {
     const { rules } = matched;
     const refusal =
       managed === null ? null : (managed.refusal ?? (await rules.callers.refuse(managed)));
-    // Whoever left while an authentication server was asked will send no body to wait for.
+    // A client that left while an authentication server was asked sends no body to wait for.
     if (visit.isOver) return;
     if (refusal !== null) {
       refuseBody(request, response);
@@ -113,7 +113,7 @@ export class Gateway {
   }
 
   #upgrade(request: IncomingMessage, client: Duplex, head: Buffer): void {
-    // From here on the connection is ours alone: nobody else hears its errors.
+    // From here on the connection is ours alone: no other listener gets its errors.
     client.on('error', () => client.destroy());
     // What is written now would be taken for the answer to a request before this one.
     if (this.#connections.isAnswering(client)) {

@@ -54,7 +54,7 @@ class FakeResponse extends EventEmitter {
   }
 }
 
-/** One request in a world that is full, where each event happens when it is told to. */
+/** One request in a world that is full, where the test fires each event. */
 class Model {
   readonly requests = new BufferBudget(100);
   readonly answers = new BufferBudget(100);

@@ -33,7 +33,7 @@ const NOTHING = new Uint8Array(0);
  * Takes a request with a key to its end. What it holds of the budgets it gives back, in whichever order its ends come:
  *
  *   its body     when the client leaves before all of it is here, or else when the operation has ended
- *   its answer   when the operation has ended and the answer is out, or nobody is left to take it
+ *   its answer   when the operation has ended and the answer is out, or the client has left
  */
 export async function protect(parts: ManagedParts, managed: ManagedRequest): Promise<void> {
   const { request, response, visit, rules, admission } = managed;
@@ -42,7 +42,7 @@ export async function protect(parts: ManagedParts, managed: ManagedRequest): Pro
   try {
     const limit = guard.settings.maxBodyBytes;
     const body = await readBody(request, visit, { limit, minRate: settings.minBodyRate, share });
-    if (body.kind === 'gone') return;
+    if (body.kind === 'aborted') return;
     if (body.kind === 'slow') throw tooSlow(settings.minBodyRate);
     const whole = body.kind === 'whole';
     const refused = !whole && settings.mode === 'enforce';

@@ -36,7 +36,7 @@ export async function passThrough(
   const abort = new AbortController();
   visit.whenOver(() => abort.abort(OVER));
   const body = await bodyOf(request, length, passing);
-  if (body === 'gone') return;
+  if (body === 'aborted') return;
   try {
     const answer = await upstream.send({
       method: request.method ?? 'GET',
@@ -87,16 +87,16 @@ async function bodyOf(
   request: IncomingMessage,
   length: number | null,
   { visit, settings }: PassingThrough,
-): Promise<Uint8Array | Readable | null | 'gone'> {
+): Promise<Uint8Array | Readable | null | 'aborted'> {
   if (length === 0) return null;
   if (length === null || length > SMALL) return detached(request);
   const rules = { limit: SMALL, minRate: settings.minBodyRate, share: null };
   const read = await readBody(request, visit, rules);
   if (read.kind === 'slow') throw tooSlow(settings.minBodyRate);
-  return read.kind === 'whole' ? read.bytes : 'gone';
+  return read.kind === 'whole' ? read.bytes : 'aborted';
 }
 
-/** The request as a stream of its own: when the upstream breaks off, the client is still to be told. */
+/** The request as a stream of its own: when the upstream breaks off, the client still gets an answer. */
 function detached(request: IncomingMessage): Readable {
   const own = new PassThrough();
   request.once('error', (error) => own.destroy(error));

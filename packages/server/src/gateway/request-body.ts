@@ -9,7 +9,7 @@ export type ReadBody =
   | { readonly kind: 'over'; readonly held: readonly Uint8Array[]; readonly rest: IncomingMessage }
   /** The client fell below the least rate, or stood still while others waited for room. */
   | { readonly kind: 'slow' }
-  | { readonly kind: 'gone' };
+  | { readonly kind: 'aborted' };
 
 /** How long the body says it is; `null` where it does not say. */
 export function declaredLength(request: IncomingMessage): number | null {
@@ -27,14 +27,14 @@ export interface ReadingRules {
 }
 
 const EMPTY: ReadBody = { kind: 'whole', bytes: Buffer.alloc(0) };
-const GONE: ReadBody = { kind: 'gone' };
+const ABORTED: ReadBody = { kind: 'aborted' };
 const SLOW: ReadBody = { kind: 'slow' };
 
 /** The first step: so little that a thousand uploads which stall in their first bytes leave room for all others. */
 const FIRST_BYTES = 4_096;
 /** Room is taken in steps of so much after it. */
 const STEP_BYTES = 65_536;
-/** The rate is looked at over periods of this length; the first one is the grace of a slow start. */
+/** The rate is measured over periods of this length; the first one is the grace of a slow start. */
 const PACE_MS = 5_000;
 
 /** Reads a body up to a limit. One that says it is longer is not begun. Ends when the client leaves, at the latest. */
@@ -48,14 +48,14 @@ export function readBody(
   if (declared !== null && declared > rules.limit) {
     return Promise.resolve({ kind: 'over', held: [], rest: request });
   }
-  if (visit.isOver || request.destroyed) return Promise.resolve(GONE);
+  if (visit.isOver || request.destroyed) return Promise.resolve(ABORTED);
   return new Promise((resolve) => {
     new BodyReading(request, visit, rules, declared ?? rules.limit, resolve).start();
   });
 }
 
 /**
- * One body on its way in. However it ends, it ends once: whole, over the limit, too slow, or gone with its client,
+ * One incoming body. However it ends, it ends once: whole, over the limit, too slow, or aborted by its client,
  * which may also happen while it waits in line for room.
  */
 class BodyReading {
@@ -122,7 +122,7 @@ class BodyReading {
 
   readonly #giveUp = (): void => this.#finish(SLOW);
 
-  readonly #onClose = (): void => this.#finish(GONE);
+  readonly #onClose = (): void => this.#finish(ABORTED);
 
   readonly #checkPace = (): void => {
     const least = (this.#rules.minRate * PACE_MS) / 1_000;
@@ -170,7 +170,7 @@ export function tooSlow(minRate: number): Problem {
   return new Problem('request-timeout', detail);
 }
 
-/** Whoever waited for the body has been told; what comes after is nobody's. */
+/** The promise is settled; later events are ignored. */
 function nothing(): void {}
 
 /** What was read already, then the rest. */

@@ -5,7 +5,7 @@ import type { Program } from '../compose.ts';
 import { policyOf } from '../config/policy.ts';
 import type { RouteSettings } from '../config/routes.ts';
 import type { Settings } from '../config/settings.ts';
-import { tellHttpEvent } from '../observability/http-events.ts';
+import { emitHttpEvent } from '../observability/http-events.ts';
 import { Callers } from './identity/callers.ts';
 import { IdentitySources } from './identity/identity-sources.ts';
 import { isOwnAnswer } from './own-answers.ts';
@@ -96,9 +96,9 @@ function excludingPatternOf(path: string): RegExp {
 
 function rulesOf(program: Program, sources: IdentitySources, settings: Settings): Rules {
   const { profile, mode } = settings;
-  const tell = tellHttpEvent(program);
+  const emit = emitHttpEvent(program);
   const source = sources.open(settings);
-  const callers = new Callers({ source, mode, profile, tell, log: program.log });
+  const callers = new Callers({ source, mode, profile, emit, log: program.log });
   const options: HttpOptions<IncomingMessage> = {
     engine: program.engine,
     scopeFrom: (request) => callers.scopeFrom(request),
@@ -114,7 +114,7 @@ function rulesOf(program: Program, sources: IdentitySources, settings: Settings)
     notRetained: settings.notRetained,
     maxBodyBytes: settings.maxRequestBytes,
     keep: (answer, standard) => standard && !isOwnAnswer(answer),
-    log: tell,
+    log: emit,
   };
   return { guard: new HttpGuard(options), callers, settings };
 }

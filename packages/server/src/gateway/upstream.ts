@@ -72,12 +72,12 @@ export class Upstream {
     }
   }
 
-  /** Waits for what is under way, unless that has been broken off already. */
+  /** Waits for what is in flight, unless that has been broken off already. */
   async close(): Promise<void> {
     if (!this.#pool.destroyed) await this.#pool.close();
   }
 
-  /** Breaks off whatever is under way. */
+  /** Breaks off whatever is in flight. */
   destroy(): Promise<void> {
     return this.#pool.destroy();
   }

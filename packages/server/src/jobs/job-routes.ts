@@ -76,7 +76,7 @@ export interface JobRoutesOptions {
   readonly local: LocalAccess;
 }
 
-/** Jobs for clients: a submission is taken in once, whichever gate hears it and however often. */
+/** Jobs for clients: a submission is taken in once, whichever gate receives it and however often. */
 export function jobRoutes(api: Api, options: JobRoutesOptions): void {
   const { gate, globalView, credentials, local } = options;
   const mayChange = { onRequest: requireTenant(credentials, local, ['admin', 'client']) };
@@ -161,7 +161,7 @@ export function jobRoutes(api: Api, options: JobRoutesOptions): void {
       ...mayChange,
       schema: {
         tags,
-        summary: 'Keep a job from running, or tell it to stop',
+        summary: 'Keep a job from running, or abort it',
         params: jobPath,
         response: {
           200: z.object({ job_id: z.string(), outcome: z.enum(['cancelled', 'stopping']) }),
@@ -189,7 +189,7 @@ function globalRoute(
       ...mayLook,
       schema: {
         tags,
-        summary: 'Which jobs exist in which data centre, as far as they have been heard of',
+        summary: 'Which jobs exist in which data centre, as each last answered',
         response: {
           200: z.object({
             data_centres: z.array(
@@ -250,7 +250,7 @@ function acknowledge(reply: FastifyReply, key: string, answer: Answer): FastifyR
     ...job,
     reason: never
       ? 'the job was cancelled before it began; a new key makes a new job'
-      : 'the job was cancelled after it had begun; look what it did before it is sent under a new key',
+      : 'the job was cancelled after it had begun; check what it did before it is sent under a new key',
     ...hintsOf(never ? 'operation-rejected' : 'operation-failed'),
   });
 }
@@ -277,12 +277,12 @@ const REFUSALS = {
   ],
   expired: [
     'key-expired',
-    'the key was first sent longer ago than it is kept here, so the job may exist; look for it before it is sent anew',
+    'the key was first sent longer ago than it is kept here, so the job may exist; look for it before it is sent under a new key',
   ],
   over_quota: ['over-quota', 'too many submissions are pending here; retry with the same key'],
   unavailable: [
     'manager-unavailable',
-    'those who decide on this key did not answer; retry with the same key, which tells what became of it',
+    'the managers of this key did not answer; retry with the same key to learn the outcome',
   ],
 } as const satisfies Record<RefusedWhy, readonly [ProblemName, string]>;
 

@@ -43,7 +43,7 @@ export function managerRoutes(api: Api, endpoint: ManagerEndpoint): void {
       await endpoint.answerSubmissions(body, lines.add);
       lines.end();
     } catch {
-      // The gate takes a broken answer for a manager that is gone, and asks again.
+      // The gate takes a broken answer for a dead manager, and retries.
       raw.destroy();
     } finally {
       clearInterval(pulse);

@@ -12,12 +12,12 @@ type Counts = {
   readonly [Type in EngineEvent['type']]: (event: Extract<EngineEvent, { type: Type }>) => void;
 };
 
-/** What the engine tells, as numbers. */
+/** The engine's events, as numbers. */
 export function countEvents(make: Instruments): (event: EngineEvent) => void {
   const counts: Counts = { ...countArrivals(make), ...countEndings(make), ...countFaults(make) };
   const countRun = countRuns(make);
   return (event) => {
-    // A run is no arrival: nobody has sent a request for it, and it would spoil the hit rate.
+    // A run is no arrival: it has no request, and would distort the hit rate.
     if ('id' in event && isRun(event.id) && countRun(event)) return;
     // The table has one entry for each type, which the compiler cannot see through a lookup.
     (counts[event.type] as (event: EngineEvent) => void)(event);
@@ -27,7 +27,7 @@ export function countEvents(make: Instruments): (event: EngineEvent) => void {
 /** False: it is counted like any other. Doubts, lost fences and what the store did are the same for both. */
 function countRuns(make: Instruments): (event: EngineEvent) => boolean {
   const results = ['result', ['started', 'taken_over', 'succeeded', 'failed', 'released']] as const;
-  const runs = make.counter('job_runs_total', 'Runs of jobs, by what became of them.', results);
+  const runs = make.counter('job_runs_total', 'Runs of jobs, by result.', results);
   return (event) => {
     switch (event.type) {
       case 'claimed':

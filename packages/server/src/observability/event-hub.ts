@@ -2,7 +2,7 @@ import type { EngineEvent } from 'onceward';
 
 export type Listener = (event: EngineEvent) => void;
 
-/** Passes what the engine tells on to whoever listens. */
+/** Passes the engine's events on to the listeners. */
 export class EventHub {
   readonly #listeners = new Set<Listener>();
   readonly #onFault: (error: unknown) => void;
@@ -16,7 +16,7 @@ export class EventHub {
       try {
         listener(event);
       } catch (error) {
-        // Whoever watches must never be able to change what happens.
+        // A listener must never change what happens.
         this.#onFault(error);
       }
     }

@@ -28,7 +28,7 @@ const LINES = {
   swept: ['debug', 'idempotency_swept'],
 } as const satisfies Record<EngineEvent['type'], readonly [Level, string]>;
 
-/** Writes one line for each event. Keys and scopes are masked; bodies are not among what the engine tells. */
+/** Writes one line for each event. Keys and scopes are masked; events have no bodies. */
 export function logEvents(log: Logger): (event: EngineEvent) => void {
   return (event) => {
     const [level, standard] = LINES[event.type];

@@ -2,7 +2,7 @@ import type { HttpEvent, HttpEventName } from 'onceward/http';
 import type { Logger } from 'pino';
 import type { Metrics } from './metrics.ts';
 
-/** What only the doors know. The rest of their events the engine tells too, and one line for each is enough. */
+/** Events of the doors alone. The engine emits the rest too, and one line for each is enough. */
 const LOGGED: ReadonlySet<HttpEventName> = new Set([
   'idempotency_key_missing',
   'idempotency_key_invalid',
@@ -12,8 +12,8 @@ const LOGGED: ReadonlySet<HttpEventName> = new Set([
   'idempotency_request_refused',
 ]);
 
-/** Counts and logs what a door tells. Its events mask keys themselves. */
-export function tellHttpEvent(to: { readonly metrics: Metrics; readonly log: Logger }) {
+/** Counts and logs the events of a door. They mask keys themselves. */
+export function emitHttpEvent(to: { readonly metrics: Metrics; readonly log: Logger }) {
   return (event: HttpEvent): void => {
     if (!LOGGED.has(event.name)) return;
     if (event.name === 'idempotency_streaming_skipped') to.metrics.countStreamingSkipped();

@@ -14,7 +14,7 @@ export interface Instruments {
 
 /**
  * The label and the values it can have. A counter that is absent until something goes wrong cannot be alarmed on, so
- * all of them begin at nought.
+ * all of them begin at zero.
  */
 export type Labels = readonly [label: string, values: readonly string[]];
 

@@ -75,7 +75,7 @@ export class Metrics {
     );
   }
 
-  /** Without a gateway these gauges stay at nought. */
+  /** Without a gateway these gauges stay at zero. */
   watchGateway(gateway: GatewayGauges): void {
     this.#gateway = gateway;
   }
@@ -152,7 +152,7 @@ function watchStore(make: Instruments, engine: Engine): void {
     );
     return asked;
   };
-  const doubtful = 'Operations of which nobody knows whether they happened.';
+  const doubtful = 'Operations whose outcome is unknown.';
   make.gauge('in_doubt', doubtful, [], async (self) => {
     const count = await ask();
     // No number is better than an old one.

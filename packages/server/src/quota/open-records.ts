@@ -5,7 +5,7 @@ const JOB = /^job:/;
 
 /**
  * Which records are pending or in doubt, as far as this process knows: what it saw in the store, and what the engine
- * has told since. Ids and not numbers, so that hearing of something twice changes nothing.
+ * has emitted since. Ids and not numbers, so that a repeated event changes nothing.
  */
 export class OpenRecords {
   readonly #keys = new Map<string, Set<string>>();

@@ -15,7 +15,7 @@ interface Limit {
 }
 
 const RETRY_AFTER_SECONDS = 5;
-/** A full quota is counted anew in the store, but no more often than this, and for a small share of the time. */
+/** A full quota is recounted in the store, but no more often than this, and for a small share of the time. */
 const RECOUNT_EVERY_MS = 5_000;
 const RECOUNT_SHARE = 20;
 
@@ -28,7 +28,7 @@ export class Quota {
   readonly #settings: QuotaSettings;
   readonly #emit: (event: EngineEvent) => void;
   #open = new OpenRecords();
-  /** Being counted; hears what happens meanwhile. */
+  /** Being counted; also gets the events meanwhile. */
   #next: OpenRecords | null = null;
   #recounting: Promise<void> | null = null;
   #recountAt = 0;
@@ -44,7 +44,7 @@ export class Quota {
     this.#next?.note(event);
   };
 
-  /** A record that the engine does not tell of when it is made. */
+  /** A record whose creation the engine does not emit. */
   add(id: OperationId): void {
     this.#open.add(id);
     this.#next?.add(id);
@@ -71,7 +71,7 @@ export class Quota {
     }
   }
 
-  /** The same for one that is gone. */
+  /** The same for one that was removed. */
   delete(id: OperationId): void {
     this.#open.delete(id);
     this.#next?.delete(id);
@@ -97,7 +97,7 @@ export class Quota {
     return { most, setting: 'ONCEWARD_MAX_JOBS_PER_TENANT', what };
   }
 
-  /** Looks again in the store, and whether the record is really a new one. `null`: it may go on. */
+  /** Recounts in the store, and checks whether the record is really new. `null`: it may go on. */
   async refusal(id: OperationId, full: () => Limit | null): Promise<Problem | null> {
     if (full() === null) return null;
     await this.#recountIfDue();
@@ -121,7 +121,7 @@ export class Quota {
   }
 
   async #recountIfDue(): Promise<void> {
-    // A store that does not answer is told by whoever asks it next.
+    // The next caller of a store that does not answer gets its error.
     if (performance.now() >= this.#recountAt) await this.recount().catch(() => {});
   }
 
@@ -143,7 +143,7 @@ export class Quota {
   }
 }
 
-/** A claim that was given back is over, though its record stays; a job that waits looks the same, and is not. */
+/** A claim that was given back is over, though its record stays; a queued job has the same state, and is not. */
 function isOpen({ scope }: OperationId, record: OperationRecord | null): boolean {
   return record?.state !== 'pending' || record.leaseUntil > 0 || scope.startsWith('job:');
 }

@@ -3,7 +3,7 @@ export interface Answer {
   readonly status: number;
   readonly head: string;
   readonly body: Buffer;
-  /** Whether it came to its end. What breaks off tells nobody anything. */
+  /** Whether it came to its end. A broken-off answer proves nothing. */
   readonly whole: boolean;
 }
 

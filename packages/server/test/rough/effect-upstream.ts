@@ -110,7 +110,7 @@ async function finish(
       response.writeHead(204).end();
       return;
     case 'notmodified':
-      // It tells the length of what it does not send, as it may. Node would take the length away.
+      // It declares the length of what it does not send, as it may. Node would take the length away.
       request.socket.write(
         `HTTP/1.1 304 Not Modified\r\nETag: "e"\r\nContent-Length: ${text.length}\r\n\r\n`,
       );

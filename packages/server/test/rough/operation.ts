@@ -12,13 +12,13 @@ export interface Operation {
   readonly body: string;
   /** With which of these a retry after the round must be answered; with anything, if there are none. */
   readonly ends: readonly number[];
-  /** What an answer says about which run it tells of; `null` where it tells of none. */
+  /** Which run an answer is about; `null` where it is about none. */
   runOf(answer: Answer): string | null;
-  /** Whether only one caller may be told of the run, as with a claim; all others may hear it again. */
+  /** Whether only one caller may get the run's answer, as with a claim; else all may. */
   readonly toldOnce: boolean;
 }
 
-/** A run that is told of by all the bytes of its answer. */
+/** A run that is identified by all the bytes of its answer. */
 export function byItsBytes(answer: Answer): string | null {
   const isDone = answer.whole && answer.status >= 200 && answer.status < 300;
   return isDone ? `${answer.status} ${answer.body.toString('base64')}` : null;

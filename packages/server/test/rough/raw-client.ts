@@ -118,7 +118,7 @@ export async function ask(url: string, bytes: Buffer, patienceMs: number): Promi
   return { answer: answer?.whole ? answer : null, ms: performance.now() - began };
 }
 
-/** What a path says with 200 or 201, to those who look at the target from outside the traffic. */
+/** What a path says with 200 or 201, to checks from outside the traffic. */
 export async function look(
   url: string,
   path: string,

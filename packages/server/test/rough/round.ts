@@ -175,7 +175,7 @@ export class Round {
     const { left, rssBytes } = await untilQuiet(this.#target, withSockets);
     for (const what of left) this.#told.complain(`after all have left, ${what}`);
     if (!this.#target.isAlive()) return null;
-    // Whoever kept keyed traffic from being served need not be shown again by each of the retries.
+    // What kept keyed traffic from being served need not be reported again by each of the retries.
     if (serves && left.length === 0) await this.#retryAll(ending === 'goes on');
     this.#told.judge();
     for (const what of await this.#target.judge(this.#told)) this.#told.complain(what);
@@ -206,7 +206,7 @@ export class Round {
     return { ...rest, target: witness.replace(/(delay\w*=)\d+/, '$10') };
   }
 
-  /** Every key is sent once more: what was done is told again, what was not is done now. */
+  /** Every key is sent once more: what was done is replayed, what was not is done now. */
   async #retryAll(strict: boolean): Promise<void> {
     const { url } = this.#target;
     const host = new URL(url).host;

@@ -142,7 +142,7 @@ export class ServerTarget implements Target {
     };
   }
 
-  /** Whoever was told of a claim holds it: its fence settles it. */
+  /** A client that got a claim holds it: its fence settles it. */
   async #commitClaims(told: Told): Promise<string[]> {
     const complaints: string[] = [];
     for (const [operation, answers] of told.answers) {
@@ -207,7 +207,7 @@ function transfer(name: string, body: string): Operation {
     target: '/transaction',
     headers: [JSON_BODY, ...OWN],
     body,
-    // The ledger tells of a transaction once; whoever comes again is told that it is a duplicate.
+    // The ledger answers a transaction once; a retry gets that it is a duplicate.
     ends: [],
     runOf: (answer) => (answer.status === 201 ? memberOf(answer, 'transaction_id') : null),
     toldOnce: true,

@@ -28,7 +28,7 @@ export interface Target {
   close(): Promise<void>;
   keyed(random: Random, name: string): Operation;
   plain(random: Random, name: string): Operation;
-  /** One that takes `WITNESS_MS`, to be under way when the target is told to stop. */
+  /** One that takes `WITNESS_MS`, to be in flight when the target is stopped. */
   witness(name: string): Operation;
   /** Whether the target is working on all of these. */
   hasBegun(operations: readonly Operation[]): Promise<boolean>;

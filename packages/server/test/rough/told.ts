@@ -1,7 +1,7 @@
 import type { Answer } from './answer.ts';
 import type { Operation } from './operation.ts';
 
-/** What the clients of a round asked for, and what they were told. */
+/** What the clients of a round asked for, and what they were answered. */
 export class Told {
   readonly answers = new Map<Operation, Answer[]>();
   readonly complaints: string[] = [];
@@ -25,7 +25,7 @@ export class Told {
     return [...this.answers.keys()].filter(({ keyed }) => keyed);
   }
 
-  /** Each key ran once, as far as its callers can tell. */
+  /** Each key ran once, as far as its callers know. */
   judge(): void {
     for (const [operation, answers] of this.answers) {
       if (!operation.keyed) continue;

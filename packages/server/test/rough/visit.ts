@@ -9,13 +9,13 @@ export interface Scene {
   readonly url: string;
   readonly host: string;
   readonly told: Told;
-  /** The target is being stopped: whoever is cut off then was not let down. */
+  /** The target is being stopped: a client that is cut off then is no failure. */
   readonly stopping: () => boolean;
   /** Those who never leave by themselves leave then. */
   readonly over: Promise<void>;
 }
 
-/** Something a client does. All of it is drawn before it begins, so that a seed tells what it was. */
+/** Something a client does. All of it is drawn before it begins, so that a seed reproduces it. */
 export interface Visit {
   readonly about: string;
   go(scene: Scene): Promise<void>;

@@ -64,7 +64,7 @@ function findDuplicates(
     const used = findUse(machine, hashes[at] as KeyHash, machine.time);
     if (used !== undefined) duplicates.set(at, duplicateOf(used));
     else if (mayBeForgotten(machine, 'transactions', first_sent)) duplicates.set(at, KEY_EXPIRED);
-    // Two credentials may well have one key; it takes a closer look only if a key is there twice.
+    // Two credentials may well have one key; both are compared only if a key is there twice.
     else if (keys.has(key) && isRepeated(requests, at)) duplicates.set(at, IN_BATCH);
     keys.add(key);
   }

@@ -3,7 +3,7 @@ import type { Machine } from '../machine.ts';
 import type { Outcome } from '../outcome.ts';
 import { transactionText } from './transaction-text.ts';
 
-/** From the next request on. The change is a transaction like any other: its block tells who made it and when. */
+/** From the next request on. The change is a transaction like any other: its block has who made it and when. */
 export function applySettings(
   machine: Machine,
   { settings, notes_raise }: SettingsRequest,

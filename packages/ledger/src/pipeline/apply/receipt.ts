@@ -15,7 +15,7 @@ export interface Receipt {
 /** The print and the sequence, two words each. */
 export const RECEIPT_WORDS = 4;
 const PRINT_DIGITS = 16;
-/** So few generations that looking for a key in each of them stays cheap. */
+/** So few generations that a lookup in each of them stays cheap. */
 const GENERATIONS = 16;
 
 interface Write {

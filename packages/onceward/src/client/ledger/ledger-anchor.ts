@@ -1,6 +1,6 @@
 import { hashBlockHeader, type LedgerHeader } from '../verify-proof.ts';
 
-/** A block that the client has seen, or was told of by somebody it trusts. */
+/** A block that the client has seen, or was given by a trusted party. */
 export interface LedgerAnchor {
   readonly height: number;
   readonly hash: string;
@@ -17,7 +17,7 @@ type FetchHeaders = (from: number, count: number) => Promise<readonly LedgerHead
 
 /**
  * Ties every header that is shown to one that the client already has, through the headers between them. So one
- * client is never shown two histories. Without an anchor the very first header is believed.
+ * client is never shown two histories. Without an anchor the first header is trusted.
  */
 export class HeaderChain {
   readonly #fetchHeaders: FetchHeaders;

@@ -6,7 +6,7 @@ export class LedgerCallError extends Error {
   /** Whether the same call may succeed later. */
   readonly isTransient: boolean;
 
-  /** Whether the credential is missing, wrong or expired: the call itself was not looked at. */
+  /** Whether the credential is missing, wrong or expired: the call itself was not processed. */
   get isUnauthenticated(): boolean {
     return this.status === 'unauthenticated' || this.status === 'http_401';
   }

@@ -16,7 +16,7 @@ import {
 export interface LedgerClientOptions {
   /** The server's address, such as `https://ledger.example`. */
   readonly url: string;
-  /** Asked for each call, so that a credential can be renewed: `x-api-key` and `x-api-secret`. */
+  /** Called for each request, so that a credential can be renewed: `x-api-key` and `x-api-secret`. */
   readonly headers: () => Readonly<Record<string, string>>;
   readonly fetch?: typeof fetch;
   readonly world?: ClientWorld;
@@ -66,7 +66,7 @@ export interface WriteCall extends LedgerStream {
 const TIMEOUT_MS = 30_000;
 const TRANSIENT = new Set(['unavailable', 'resource_exhausted', 'deadline_exceeded', 'aborted']);
 
-/** Said by whoever stands before the ledger, in words of their own. */
+/** Sent by proxies in front of the ledger, not by the ledger. */
 const TURNED_AWAY = new Set([408, 425, 429]);
 
 /** The ledger's calls over Connect in JSON, with nothing but `fetch`. */
@@ -106,7 +106,7 @@ export class LedgerClient {
     const write = { ...streamOf(call), idempotencyKey, operations };
     const body = { ...write, sequence: sequence.toString(), includeTxProof: verify };
     const { success, error } = (await this.#call('WriteService/Write', body)) as WriteMessage;
-    // Whoever answered neither was not the ledger; the write may have happened.
+    // An answer with neither is not the ledger's; the write may have happened.
     if (success === undefined && error === undefined) throw noAnswer('WriteService/Write');
     const committed = success ?? asSuccess(error as Json);
     if (committed !== null) {

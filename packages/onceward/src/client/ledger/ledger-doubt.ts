@@ -1,7 +1,7 @@
 import { DAY, MINUTE } from '../client-world.ts';
 import type { Entry } from '../storages/outbox-storage.ts';
 
-/** How long a ledger knows a key, unless it was told otherwise: `LEDGER_CLIENT_TTL_SECONDS`. */
+/** How long a ledger knows a key, by default: `LEDGER_CLIENT_TTL_SECONDS`. */
 export const LEDGER_TTL_MS = DAY;
 
 /** What is sent near the end may arrive after it. */
@@ -16,20 +16,20 @@ export interface StoredWrite extends Entry {
 }
 
 /**
- * Whether the ledger may have forgotten the key of a write that may have been committed. Then no answer can tell
- * what became of it any more, and sending it again could run it twice.
+ * Whether the ledger may have forgotten the key of a write that may have been committed. Then no answer
+ * reveals its outcome any more, and sending it again could run it twice.
  */
-export function isBeyondKnowing(write: StoredWrite, now: number, ttlMs: number): boolean {
+export function isPastTtl(write: StoredWrite, now: number, ttlMs: number): boolean {
   if (write.sent_at === null) return false;
   const known = ttlMs - Math.min(MARGIN_MS, ttlMs / 10);
   return now - (write.sent_at ?? 0) >= known;
 }
 
-export const BEYOND_KNOWING = {
+export const PAST_TTL = {
   ok: false,
   code: 'OUTCOME_UNKNOWN',
   happened: 'unknown',
   message:
     'The write was sent and no answer came while the ledger still knew its key. It may have been committed or ' +
-    'not; it is not sent again. Look at what it was to change before you write anew.',
+    'not; it is not sent again. Check what it was to change before you write again.',
 } as const;

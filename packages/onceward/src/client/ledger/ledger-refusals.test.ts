@@ -38,7 +38,7 @@ describe('a refusal of the ledger', () => {
     }
   });
 
-  /** Those two make the writer look where the ledger is, and send again. */
+  /** Those two make the writer read the ledger's position, and send again. */
   const ENDS = CODES.filter((code) => code !== 'SEQUENCE_GAP' && code !== 'ALREADY_COMMITTED');
 
   it.each([...ENDS, 'WORD_OF_A_NEWER_LEDGER'])(

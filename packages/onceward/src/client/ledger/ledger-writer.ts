@@ -6,12 +6,7 @@ import { backoffMs, RETRY_DEFAULTS } from '../retry-policy.ts';
 import type { Change, Entry, OutboxStorage } from '../storages/outbox-storage.ts';
 import { LedgerCallError } from './ledger-call-error.ts';
 import type { LedgerClient, LedgerStream, WriteAnswer } from './ledger-client.ts';
-import {
-  BEYOND_KNOWING,
-  isBeyondKnowing,
-  LEDGER_TTL_MS,
-  type StoredWrite,
-} from './ledger-doubt.ts';
+import { isPastTtl, LEDGER_TTL_MS, PAST_TTL, type StoredWrite } from './ledger-doubt.ts';
 
 export interface LedgerWriterOptions {
   readonly client: LedgerClient;
@@ -19,11 +14,11 @@ export interface LedgerWriterOptions {
   readonly storage: OutboxStorage;
   readonly stream: LedgerStream;
   readonly world?: ClientWorld;
-  /** Writes that are on their way at once. */
+  /** Writes in flight at once. */
   readonly window?: number;
   /** How long the ledger knows a key: what `LEDGER_CLIENT_TTL_SECONDS` says there, or less. A day. */
   readonly ttlMs?: number;
-  /** Called with the end of every write, those of an earlier life included, whose callers are gone. */
+  /** Called with the end of every write, those of an earlier process included, whose callers have ended. */
   readonly onResult?: (operations: readonly unknown[], result: WriterResult) => void;
   /** Checks the proof of every write. */
   readonly verify?: boolean;
@@ -47,7 +42,7 @@ export type WriterResult =
       readonly ok: false;
       readonly code: string;
       readonly message: string;
-      /** `unknown`: it may have been committed. Only after `no` may it be written anew. */
+      /** `unknown`: it may have been committed. Only after `no` may it be written again. */
       readonly happened: 'no' | 'unknown';
     };
 
@@ -101,7 +96,7 @@ export class LedgerWriter {
     this.#head = head;
   }
 
-  /** Goes on where the last writer of this stream stopped, and sends what it had not heard of. */
+  /** Goes on where the last writer of this stream stopped, and sends what has no answer yet. */
   static async open(options: LedgerWriterOptions): Promise<LedgerWriter> {
     const { storage, client, stream, window = WINDOW } = options;
     if (!(Number.isInteger(window) && window >= 1 && window <= LARGEST_WINDOW)) {
@@ -249,25 +244,25 @@ export class LedgerWriter {
         waiting.isInDoubt = true;
       });
       this.#hasRefreshed = false;
-      await this.#hear(waiting, answer);
+      await this.#handleAnswer(waiting, answer);
     } catch (error) {
-      await this.#stumble(waiting, error, credential);
+      await this.#handleFailure(waiting, error, credential);
     } finally {
       this.#sending -= 1;
       this.#pump();
     }
   }
 
-  /** In doubt, and nobody can tell any more. */
+  /** In doubt, and its outcome can no longer be learned. */
   #isLost({ isInDoubt, write }: Waiting): boolean {
     const { ttlMs = LEDGER_TTL_MS } = this.#options;
-    return isInDoubt && isBeyondKnowing(write, this.#world.now(), ttlMs);
+    return isInDoubt && isPastTtl(write, this.#world.now(), ttlMs);
   }
 
   /** It may have used its sequence or not, so those behind it are numbered from where the ledger is. */
   #giveUp(waiting: Waiting): Promise<void> {
     this.#mustResync = true;
-    return this.#finish(waiting, BEYOND_KNOWING);
+    return this.#finish(waiting, PAST_TTL);
   }
 
   async #markSent(waiting: Waiting): Promise<void> {
@@ -280,7 +275,7 @@ export class LedgerWriter {
     waiting.write = next;
   }
 
-  async #hear(waiting: Waiting, answer: WriteAnswer): Promise<void> {
+  async #handleAnswer(waiting: Waiting, answer: WriteAnswer): Promise<void> {
     if (answer.kind === 'success') {
       return this.#finish(waiting, { ...answer, ok: true, wasRepeat: false });
     }
@@ -293,7 +288,7 @@ export class LedgerWriter {
     }
     if (code === 'SEQUENCE_GAP' || code === 'ALREADY_COMMITTED') {
       // The ledger knows every key of its time, and not this one: it did not happen. Either one before it is still
-      // on its way, or the ledger counts differently. A look at both settles it.
+      // on its way, or the ledger counts differently. Reading both settles it.
       waiting.isSent = false;
       this.#mustResync = true;
       return;
@@ -303,7 +298,7 @@ export class LedgerWriter {
     await this.#finish(waiting, { ok: false, code, message, happened: happenedOf(code) });
   }
 
-  async #stumble(waiting: Waiting, error: unknown, credential: number): Promise<void> {
+  async #handleFailure(waiting: Waiting, error: unknown, credential: number): Promise<void> {
     if (error instanceof LedgerCallError && error.isUnauthenticated) {
       waiting.isSent = false;
       return this.#signIn(credential);
@@ -327,13 +322,13 @@ export class LedgerWriter {
     if (this.#hasRefreshed || this.#options.refresh === undefined) return;
     this.#hasRefreshed = true;
     const refreshed = await this.#options.refresh().catch(() => false);
-    // Without a pump: whoever came here goes on with one.
+    // Without a pump: the caller pumps next.
     if (!refreshed) return;
     this.#isPaused = false;
     this.#credential += 1;
   }
 
-  /** The caller hears of it when it can no longer be sent again. */
+  /** Settles the caller's promise once it can no longer be sent again. */
   async #finish(waiting: Waiting, result: WriterResult): Promise<void> {
     const { storage } = this.#options;
     try {
@@ -347,7 +342,7 @@ export class LedgerWriter {
     this.#options.onResult?.(waiting.write.operations, result);
   }
 
-  /** Nothing is on its way: numbers what waits from where the ledger is, under the same keys. */
+  /** Nothing is in flight: numbers what waits from where the ledger is, under the same keys. */
   async #resync(): Promise<void> {
     this.#isResyncing = true;
     const { client, stream } = this.#options;
@@ -357,7 +352,7 @@ export class LedgerWriter {
         try {
           const last = await client.lastCommittedSequence(stream);
           for (const lost of this.#queue.filter((waiting) => this.#isLost(waiting))) {
-            await this.#finish(lost, BEYOND_KNOWING);
+            await this.#finish(lost, PAST_TTL);
           }
           await this.#exclusively(() => this.#renumber(last));
           this.#mustResync = false;
@@ -394,8 +389,8 @@ export class LedgerWriter {
     });
     const added = renumbered.map(({ storageKey, write }) => ({ key: storageKey, next: write }));
     const kept = new Set(added.map(({ key }) => key));
-    const gone = removed.filter(({ key }) => !kept.has(key));
-    await this.#swap((last + BigInt(this.#queue.length)).toString(), [...gone, ...added]);
+    const dropped = removed.filter(({ key }) => !kept.has(key));
+    await this.#swap((last + BigInt(this.#queue.length)).toString(), [...dropped, ...added]);
     for (const { waiting, write, storageKey } of renumbered) {
       waiting.write = write;
       waiting.storageKey = storageKey;
@@ -414,25 +409,25 @@ function newWaiting(
   return { storageKey, write, isSent: false, failures: 0, isInDoubt: false, settle, fail };
 }
 
-/** What any send of the same write would have been told. */
+/** Statuses that any send of the same write would get. */
 const SAYS_ENOUGH = ['invalid_argument', 'unproven'];
 
 /**
  * Whether a refused call is the end of its write. One that may have been committed goes on until the ledger says
- * what became of it: a refusal from before the ledger, or of the credential of now, tells nothing about then.
+ * what became of it: a refusal of a proxy, or of the current credential, says nothing about the earlier attempt.
  */
 function isFinal(error: LedgerCallError, { isInDoubt }: Waiting): boolean {
   return !error.isTransient && (!isInDoubt || SAYS_ENOUGH.includes(error.status));
 }
 
-/** A word that is not in the table is that of a newer ledger: nobody here can tell. */
+/** A code that is not in the table is that of a newer ledger: the outcome is unknown. */
 function happenedOf(code: string): 'no' | 'unknown' {
   return Object.hasOwn(LEDGER_REFUSALS, code)
     ? LEDGER_REFUSALS[code as LedgerRefusalCode].happened
     : 'unknown';
 }
 
-/** What the ledger turns away as a call, it has not done; what others say tells nothing. */
+/** A call that the ledger refuses did not happen; a proxy's refusal proves nothing. */
 function happenedAfter({ status }: LedgerCallError): 'no' | 'unknown' {
   return status === 'unproven' || status.startsWith('http_') ? 'unknown' : 'no';
 }
@@ -441,7 +436,7 @@ function closed(): ClientError {
   return new ClientError('OUTBOX_CLOSED', 'The writer is closed. What is stored is sent later.');
 }
 
-/** Looks at the member itself: Node's buffers have already become something else as `value`. */
+/** Reads the member itself: Node's buffers are already converted by `toJSON` in `value`. */
 function bytesAsBase64(this: Readonly<Record<string, unknown>>, key: string, value: unknown) {
   const member = this[key];
   return member instanceof Uint8Array ? toBase64(member) : value;

@@ -134,7 +134,7 @@ describe('many operations at once', () => {
     expect((await second).status).toBe('queued');
   });
 
-  it('[C4] that are given before the outbox is closed are stored, and the next life sends them', async () => {
+  it('[C4] that are given before the outbox is closed are stored, and the next process sends them', async () => {
     const closing = life({ world });
     const ends = Promise.all(Array.from({ length: 200 }, (_, i) => closing.enqueue(order(`${i}`))));
     await closing.close();

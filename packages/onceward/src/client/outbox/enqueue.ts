@@ -23,7 +23,7 @@ export interface Wanted {
   readonly lane: string;
   readonly label: string | null;
   readonly meta: unknown;
-  /** `undefined`: one is minted, which nobody can know yet. */
+  /** `undefined`: one is minted, which is new. */
   readonly key: string | undefined;
   /** One request, or the steps of a group. */
   readonly taken: StoredRequest | readonly Step[];
@@ -48,7 +48,7 @@ export interface Queued {
   readonly status: 'queued' | 'known' | 'duplicate';
   /** What is known of the operation at this moment, when nothing was added. */
   readonly state: Operation['state'];
-  /** The waiting operation that this one replaced, if it was told to. */
+  /** The waiting operation that this one replaced, if it was asked to. */
   readonly superseded: string | null;
 }
 
@@ -85,8 +85,8 @@ export class Enqueuer {
   }
 
   /**
-   * Someone may call this ten thousand times in one turn, and until that ends the page stands still. So it does
-   * next to nothing: the rest is done batch by batch.
+   * May be called ten thousand times in one turn, which blocks the page. So it only queues: the rest is done in
+   * batches.
    */
   add(wanted: Wanted): Promise<Queued> {
     this.last ??= this.#writeAll();
@@ -149,7 +149,7 @@ export class Enqueuer {
     return item.intent;
   }
 
-  /** Tries until no other tab comes between the look and the swap. */
+  /** Retries until no other tab writes between the read and the swap. */
   async #swap(intents: readonly Intent[]): Promise<readonly End[]> {
     for (;;) {
       const { ends, changes } = await this.#draft(intents);
@@ -236,7 +236,7 @@ function randomStart(world: ClientWorld): number {
   return world.randomBytes(6).reduce((sum, byte) => sum * 256 + byte, 0);
 }
 
-/** Where others will look to find out whether this one is here; under its key first of all. */
+/** Index entries under which this one is found; its key first. */
 function placesOf({ operation, catchWithinMs }: Intent): string[] {
   const { owner, lane, fingerprint, coalesce } = operation;
   const [key = ''] = keysOf(operation);

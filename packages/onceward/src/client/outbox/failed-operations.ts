@@ -44,7 +44,7 @@ export class FailedOperations {
     ]);
   }
 
-  /** Makes a change, and tells everyone who watches the operation. */
+  /** Makes a change, and notifies the listeners. */
   async swap(id: string, changes: readonly Change[]): Promise<boolean> {
     const won = await this.core.book.swap(changes);
     if (won) this.core.changed(id);

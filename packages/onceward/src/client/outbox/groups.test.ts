@@ -97,7 +97,7 @@ describe('groups', () => {
     expect(await outbox.find(id)).toMatchObject({ outcome: 'undone' });
   });
 
-  it('[C11] a retry of an undone group begins anew under new keys', async () => {
+  it('[C11] a retry of an undone group starts over under new keys', async () => {
     server.refuseItem('card', 402);
     const { id } = await outbox.enqueueGroup(trip);
     await pass(10);

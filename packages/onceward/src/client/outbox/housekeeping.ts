@@ -9,7 +9,7 @@ export interface Retention {
 
 export const RETENTION_DEFAULTS: Retention = { doneMs: DAY, failedMs: 30 * DAY };
 
-/** What may have happened is never forgotten by time alone: someone has to look at it and discard it. */
+/** What may have happened never expires: the user has to discard it. */
 export const NEVER_FORGOTTEN = ['unknown', 'stuck'];
 
 /** Forgets successes, failures and pointers whose time is over, a page at a time. */

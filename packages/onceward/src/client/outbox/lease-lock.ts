@@ -4,7 +4,7 @@ import type { HoldOptions, RunnerLock, Work } from './runner-lock.ts';
 
 /** Where it is in the storage, beside what `layout` names. */
 const PLACE = 'runner';
-/** The holder renews the lease this often, and the others look at it. */
+/** The holder renews the lease this often, and the others read it. */
 const RENEW_EVERY = 4 * SECOND;
 /** One that was not renewed for so long is taken over. */
 const LEASE_MS = 15 * SECOND;
@@ -23,10 +23,10 @@ export interface LeaseLockOptions {
 /**
  * A lock kept in the storage of the outbox, for places that have no other: pages over plain HTTP, and apps in which a
  * tab that is stalled must not keep the others from sending. Its holder renews it; whether it is stalled is measured
- * by the watcher's steady clock alone, so nobody compares clocks. A holder that wakes up after its lease was taken over
- * finds that out at its next look, and begins nothing more. Handing over after a crash takes fifteen seconds,
- * for `drain()` too; while the holder lives, it gives up at the next renewal. Whoever opens the same storage, the
- * service worker included, must be given this lock: one with Web Locks and one with a lease do not know of each other.
+ * by the watcher's steady clock alone, so no clocks are compared. A holder that wakes up after its lease was taken over
+ * finds that out at its next read, and begins nothing more. Handing over after a crash takes fifteen seconds,
+ * for `drain()` too; while the holder lives, it gives up at the next renewal. Every outbox on the same
+ * storage, the service worker's included, must use this lock: Web Locks and a lease do not exclude each other.
  *
  * ```ts
  * const storage = indexedDbStorage();
@@ -93,7 +93,7 @@ class StoredLease {
   }
 
   async tryTake(): Promise<'free' | 'from another' | false> {
-    await this.#look();
+    await this.#refresh();
     const isFree = !this.#seen?.holder;
     const isStalled = this.#world.elapsed() - this.#seenAt > LEASE_MS;
     if (!isFree && !isStalled) return false;
@@ -104,7 +104,7 @@ class StoredLease {
   /** `false`: it is another's by now. */
   async renew(): Promise<boolean> {
     if (await this.#write(this.#me)) return true;
-    await this.#look();
+    await this.#refresh();
     return this.#seen?.holder === this.#me;
   }
 
@@ -112,7 +112,7 @@ class StoredLease {
     if (this.#seen?.holder === this.#me) await this.#write(null);
   }
 
-  async #look(): Promise<void> {
+  async #refresh(): Promise<void> {
     const [lease] = await this.#storage.read([PLACE]);
     if (lease?.version === this.#seen?.version) return;
     this.isRenewed = this.#seen !== undefined;

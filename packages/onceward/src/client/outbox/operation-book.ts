@@ -116,7 +116,7 @@ function isReadable(operation: WaitingOperation, place: string): boolean {
   }
 }
 
-/** Kept as it is, among the failed ones: it may have been sent, and someone has to look at it. */
+/** Kept as it is, among the failed ones: it may have been sent, and the user has to resolve it. */
 function setAside(found: WaitingOperation, place: string, now: number): Change[] {
   const id = place.slice(layout.waiting.length);
   const [lane = '', owner = null] = layout.queueOf(id).split(':').map(decodeURIComponent).reverse();
@@ -143,7 +143,7 @@ function changesFor(previous: WaitingOperation, next: Next): Change[] {
         { key: layout[next.state] + id, next: { ...next, version: version + 1 } as Entry },
         ...lateEdit(previous, next),
       ];
-    case 'gone':
+    case 'cancelled':
       return [{ ...from, next: null }, ...forgetKeys(previous)];
   }
 }

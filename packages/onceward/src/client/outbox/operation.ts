@@ -55,10 +55,10 @@ interface OperationBase extends Entry {
   readonly coalesce: string | null;
   /**
    * When an attempt of the current step was begun whose outcome is not known, by the wall clock. `null`: as
-   * far as anyone can tell, the step has not happened.
+   * far as is known, the step has not happened.
    */
   readonly unsettledSince: number | null;
-  /** Why a group is on its way back. */
+  /** Why a group is being undone. */
   readonly cause: string | null;
 }
 
@@ -111,7 +111,7 @@ export type FailureOutcome =
 export type FailureCode =
   /** The server said no; `answer` has its words. */
   | 'REFUSED'
-  /** The server does not know whether it happened, or says that it cannot tell any more. */
+  /** The server does not know whether it happened, or says that it no longer knows. */
   | 'IN_DOUBT'
   /** "Not now", too often or for too long. */
   | 'GAVE_UP'
@@ -175,7 +175,7 @@ export interface Pause extends Entry {
   readonly owner?: string | null;
 }
 
-/** Names of different owners never meet. A `:` in either part is encoded. */
+/** Names of different owners never collide. A `:` in either part is encoded. */
 function scoped(owner: string | null, name: string): string {
   return ownedBy(owner) + encodeURIComponent(name);
 }

@@ -62,7 +62,7 @@ describe('what can be done to a queued operation', () => {
     expect(new Set(server.requests.map((request) => request.key)).size).toBe(2);
   });
 
-  it('[C7] cancelling: gone if never sent, settled first if in flight', async () => {
+  it('[C7] cancelling: removed if never sent, settled first if in flight', async () => {
     server.refuseItem('a', 429);
     const outbox = life();
     const waiting = await outbox.enqueue(order('a'));
@@ -116,7 +116,7 @@ describe('what can be done to a queued operation', () => {
       refused: [{ line: 4 }, { line: 5 }, { line: 6 }],
     });
     expect(await importFailed(other, lines)).toMatchObject({ imported: 0, known: 2 });
-    // Its ids come from another device, and must not meet those that are given here.
+    // Its ids come from another device, and must not collide with those that are given here.
     server.refuseItem('own', 422);
     const own = await other.enqueue(order('own'));
     expect(await other.whenSettled(own.id)).toMatchObject({ state: 'failed' });

@@ -43,7 +43,7 @@ export type OutboxEvent =
 
 export type PauseReason = 'auth' | 'user';
 
-/** What tabs tell each other. Losing a message costs time, never correctness. */
+/** Messages between tabs. Losing one costs time, never correctness. */
 export type Notice =
   | { readonly kind: 'changed'; readonly id: string }
   /** Someone has paused, or goes on: the storage says which. */
@@ -80,12 +80,12 @@ export class Listeners<T> {
     };
   }
 
-  tell(value: T): void {
+  emit(value: T): void {
     for (const listener of this.#listeners) {
       try {
         listener(value);
       } catch (error) {
-        // Reported like any uncaught error, after everyone has been told.
+        // Reported like any uncaught error, after every listener was called.
         void Promise.reject(error);
       }
     }
@@ -94,11 +94,11 @@ export class Listeners<T> {
 
 export type Settled = Exclude<Operation, { state: 'waiting' }>;
 
-/** What to tell of a change that has been made; `null`: nothing that anyone would show. */
+/** The event to emit for a change; `null`: none. */
 export function eventOf(previous: WaitingOperation, next: Next): OutboxEvent | null {
   const { id } = previous;
   switch (next.state) {
-    case 'gone':
+    case 'cancelled':
       return { type: 'cancelled', id };
     case 'done':
       return { type: 'done', id, replayed: !!next.answers.at(-1)?.replayed };

@@ -8,7 +8,7 @@ export interface OutboxStatus {
   /** Of the current owner; of all, while nobody is signed in. */
   readonly waiting: number;
   readonly failed: number;
-  /** Requests on their way from this tab. */
+  /** Requests of this tab in flight. */
   readonly sending: number;
   /** Whether this tab is the one that sends. */
   readonly running: boolean;
@@ -24,7 +24,7 @@ export interface StatusStore {
 
 /** Counting is put off by this much, so that a thousand changes cost a handful of counts. */
 const COUNT_AFTER_MS = 50;
-/** Databases count by looking at everything: of a long queue's time, at most one part in so many goes into it. */
+/** Databases count by scanning: at most one part in so many of a long queue's time goes into it. */
 const SHARE_OF_TIME = 20;
 
 export class LiveStatus implements StatusStore {
@@ -64,9 +64,9 @@ export class LiveStatus implements StatusStore {
       const next: OutboxStatus = { waiting, failed, ...this.#live() };
       if (this.#closed || JSON.stringify(next) === JSON.stringify(this.#status)) return;
       this.#status = next;
-      this.#listeners.tell();
+      this.#listeners.emit();
     } catch {
-      // The counts stay as they were; whoever uses the storage hears of its fault.
+      // The counts stay as they were; callers that use the storage get its error.
     }
   }
 

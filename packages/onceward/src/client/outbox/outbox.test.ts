@@ -37,7 +37,7 @@ describe('outbox', () => {
     expect(server.requests).toEqual([]);
   });
 
-  it('[C4] the next life sends what the last one left, under the same key', async () => {
+  it('[C4] the next process sends what the last one left, under the same key', async () => {
     server.loseAnswers = 1;
     const first = life();
     const { id, key } = await first.enqueue(order('a'));
@@ -249,7 +249,7 @@ describe('outbox', () => {
     expect(server.requests[0]?.body).toEqual(body);
   });
 
-  it('[C4] events and status tell how far it is', async () => {
+  it('[C4] events and status report how far it is', async () => {
     const outbox = life();
     const events: OutboxEvent['type'][] = [];
     const seen: number[] = [];
@@ -277,7 +277,7 @@ describe('outbox', () => {
     const outbox = life();
     await outbox.pause();
     await outbox.enqueue(order('a'));
-    // It stores the change and tells nobody: tabs hear each other only where there is a channel.
+    // It stores the change and posts no notice: tabs get notices only where there is a channel.
     await life({ start: false }).resume();
     await pass(1);
     expect(server.effects).toEqual([]);

@@ -55,7 +55,7 @@ export interface OutboxOptions {
   /** Names the lock and the channel that tabs share; one per storage. */
   readonly name?: string;
   /**
-   * Who is signed in; `null`: nobody. Stored with each operation when it is queued: only operations of the one who is
+   * Who is signed in; `null`: no one. Stored with each operation when it is queued: only operations of the one who is
    * signed in are sent. Left out, all operations belong to nobody in particular.
    */
   readonly owner?: string | null | (() => string | null);
@@ -107,7 +107,7 @@ export interface EnqueueOptions {
   readonly meta?: unknown;
   /** Takes the place of a waiting, never sent operation of the same lane with the same tag. */
   readonly coalesce?: string;
-  /** For this once, do not look for the same payload under another key. */
+  /** For this call, do not check for the same payload under another key. */
   readonly allowDuplicate?: boolean;
 }
 
@@ -142,8 +142,8 @@ export class Outbox {
   #pause: Pause | null = null;
   /** Of a service worker, which may lack the credentials that the pages have: it stops, and they go on. */
   #ownPause: Pause | null = null;
-  /** What was said last of a pause, to whoever was signed in. */
-  #told: PauseReason | null = null;
+  /** As it was last emitted. */
+  #emittedPause: PauseReason | null = null;
   #running: Promise<unknown> | null = null;
   #draining: Promise<unknown> | null = null;
 
@@ -158,8 +158,8 @@ export class Outbox {
     const core = this.#compose(options, connectivity, lock);
     this.#core = core;
     this.#enqueuer = new Enqueuer(core, ({ id, superseded }, lane) => {
-      if (superseded !== null) this.#tell({ type: 'superseded', id: superseded });
-      this.#tell({ type: 'queued', id, lane });
+      if (superseded !== null) this.#emit({ type: 'superseded', id: superseded });
+      this.#emit({ type: 'queued', id, lane });
       core.changed(id);
     });
     this.#status = new LiveStatus(core, () => ({
@@ -170,10 +170,10 @@ export class Outbox {
     }));
     this.status = this.#status;
     this.failed = new FailedOperations(core);
-    this.#bulletin?.listen((notice) => this.#hear(notice));
+    this.#bulletin?.listen((notice) => this.#receive(notice));
     this.#status.touch();
     // So that a page that does not send shows it too.
-    core.look().catch(() => {});
+    core.readPause().catch(() => {});
     if (options.start !== false) this.#running = this.#run((runner) => runner.run(), false);
   }
 
@@ -202,7 +202,7 @@ export class Outbox {
         globalThis.document?.baseURI ??
         globalThis.location?.href ??
         (options.fetch && 'http://localhost'),
-      tell: (event) => this.#tell(event),
+      emit: (event) => this.#emit(event),
       changed: (id) => {
         this.#status.touch();
         this.#runner?.wake(layout.queueOf(id));
@@ -210,17 +210,17 @@ export class Outbox {
       },
       became: (previous, next) => {
         const event = eventOf(previous, next);
-        if (event !== null) this.#tell(event);
+        if (event !== null) this.#emit(event);
         this.#core.changed(previous.id);
       },
       isPaused: () => this.#pauseReason() !== null,
-      look: async () => {
+      readPause: async () => {
         const [paused] = (await options.storage.read([layout.pause])) as (Pause | undefined)[];
         this.#pause = paused ?? this.#ownPause;
         const reason = this.#pauseReason();
-        if (reason === this.#told) return;
-        this.#told = reason;
-        this.#tell(reason ? { type: 'paused', reason } : { type: 'resumed' });
+        if (reason === this.#emittedPause) return;
+        this.#emittedPause = reason;
+        this.#emit(reason ? { type: 'paused', reason } : { type: 'resumed' });
       },
       refused: async (owner) => {
         const pause = { version: 1, owner };
@@ -246,7 +246,7 @@ export class Outbox {
     return this.#add((key) => theGroups(this.#core).take(steps, key, this.#core), options);
   }
 
-  /** Not an async function: those leave much to the collector, which may have to move ten thousand of them. */
+  /** Not an async function: those allocate much, and the GC may have to copy ten thousand of them. */
   #add(
     take: (key: string | undefined) => Wanted['taken'],
     options: EnqueueOptions,
@@ -290,22 +290,22 @@ export class Outbox {
 
   /** The operation when it has ended, `null` if it was cancelled or is not known. */
   async whenSettled(id: string, signal?: AbortSignal): Promise<Settled | null> {
-    let heard: AbortController;
-    const hear = () => heard.abort();
-    const unlisten = this.#listeners.add(hear);
-    signal?.addEventListener('abort', hear);
+    let change: AbortController;
+    const onChange = () => change.abort();
+    const unlisten = this.#listeners.add(onChange);
+    signal?.addEventListener('abort', onChange);
     try {
       for (;;) {
-        heard = new AbortController();
+        change = new AbortController();
         const operation = await this.#core.book.find(id);
         if (operation?.state !== 'waiting') return operation;
         this.#checkOpen();
         signal?.throwIfAborted();
-        await pause(this.#core.world, LOOK_EVERY, heard.signal);
+        await pause(this.#core.world, POLL_EVERY, change.signal);
       }
     } finally {
       unlisten();
-      signal?.removeEventListener('abort', hear);
+      signal?.removeEventListener('abort', onChange);
     }
   }
 
@@ -324,7 +324,7 @@ export class Outbox {
   async cancel(id: string): Promise<CancelResult> {
     const next = await this.#wish(id, { kind: 'cancel' });
     if (next === null) return 'not_waiting';
-    return next.state === 'gone' ? 'cancelled' : 'settling';
+    return next.state === 'cancelled' ? 'cancelled' : 'settling';
   }
 
   #wish(id: string, wish: Wish): Promise<Next | null> {
@@ -344,11 +344,11 @@ export class Outbox {
   async abandon(id: string): Promise<AbandonResult> {
     const next = await this.#replace(id, (operation) =>
       operation.unsettledSince === null && isAtStart(operation)
-        ? { state: 'gone' }
+        ? { state: 'cancelled' }
         : fail(operation, 'unknown', ABANDONED, this.#core.world.now()),
     );
     if (next === null) return 'not_waiting';
-    return next.state === 'gone' ? 'cancelled' : 'unknown';
+    return next.state === 'cancelled' ? 'cancelled' : 'unknown';
   }
 
   /** Tries a waiting operation again at once, if it is its turn. `false`: it does not wait. */
@@ -356,7 +356,7 @@ export class Outbox {
     return (await this.#replace(id, (waiting) => ({ ...waiting, notBefore: -1 }))) !== null;
   }
 
-  /** Tries until nobody comes between the look and the change. `null`: it does not wait. */
+  /** Retries until no other tab writes between the read and the swap. `null`: it is not waiting. */
   async #replace(id: string, change: (operation: WaitingOperation) => Next): Promise<Next | null> {
     this.#checkOpen();
     for (;;) {
@@ -371,7 +371,7 @@ export class Outbox {
   }
 
   /**
-   * Nothing more is begun until `resume`, by any tab, in this life of the app or a later one. What is on its way is
+   * Nothing more is begun until `resume`, by any tab, in this run of the app or a later one. What is in flight is
    * settled. Answers when that is stored.
    */
   async pause(): Promise<void> {
@@ -387,18 +387,18 @@ export class Outbox {
   async #storePause(next: Pause | null): Promise<void> {
     await this.#core.book.swap([{ key: layout.pause, next }]);
     this.#bulletin?.post({ kind: 'paused' });
-    await this.#lookAgain();
+    await this.#pauseChanged();
   }
 
   /** Someone has paused, or goes on. */
-  async #lookAgain(): Promise<void> {
-    await this.#core.look();
+  async #pauseChanged(): Promise<void> {
+    await this.#core.readPause();
     // The counts of whoever has signed in.
     this.#status.touch();
     void this.#runner?.wakeAll();
   }
 
-  /** Sends what can be sent now, if no other tab is at it, and answers when that is done. */
+  /** Sends what can be sent now, if no other tab is sending, and resolves when that is done. */
   async drain(): Promise<void> {
     this.#checkOpen();
     this.#draining = this.#run((runner) => runner.drain(), true);
@@ -411,7 +411,7 @@ export class Outbox {
   }
 
   /**
-   * Stops sending. What was given to `enqueue` is stored first. A request on its way is broken off; the next life
+   * Stops sending. What was given to `enqueue` is stored first. A request in flight is aborted; the next process
    * sends it again under its key.
    */
   async close(): Promise<void> {
@@ -422,7 +422,7 @@ export class Outbox {
     await this.#enqueuer.last;
     this.#status.close();
     this.#bulletin?.close();
-    this.#tell({ type: 'changed_elsewhere', id: null });
+    this.#emit({ type: 'changed_elsewhere', id: null });
     await this.#core.book.storage.close();
   }
 
@@ -448,16 +448,16 @@ export class Outbox {
     return owner === this.#core.owner() ? 'auth' : null;
   }
 
-  #tell(event: OutboxEvent): void {
+  #emit(event: OutboxEvent): void {
     this.#status.touch();
-    this.#listeners.tell(event);
+    this.#listeners.emit(event);
   }
 
-  #hear(notice: Notice): void {
-    if (notice.kind === 'paused') this.#lookAgain().catch(() => {});
+  #receive(notice: Notice): void {
+    if (notice.kind === 'paused') this.#pauseChanged().catch(() => {});
     else {
       this.#runner?.wake(layout.queueOf(notice.id));
-      this.#tell({ type: 'changed_elsewhere', id: notice.id });
+      this.#emit({ type: 'changed_elsewhere', id: notice.id });
     }
   }
 
@@ -468,6 +468,6 @@ export class Outbox {
   }
 }
 
-/** What other tabs do is not always heard of. */
-const LOOK_EVERY = 2 * SECOND;
+/** Notices of other tabs may be lost. */
+const POLL_EVERY = 2 * SECOND;
 const ABANDONED = { code: 'ABANDONED', reason: 'abandoned' } as const;

@@ -25,7 +25,7 @@ freshForEachTest();
 
 const firstSent = () => server.requests.map(({ headers }) => headers.get('idempotency-first-sent'));
 
-/** What a server says that no longer knows the key, and is told that it was sent before. */
+/** The answer of a server that no longer knows the key, to a request marked as sent before. */
 const expired = () =>
   Response.json(
     { type: 'problems/key-expired', happened: 'unknown', retry: 'never' },
@@ -128,7 +128,7 @@ describe('how long an answer is kept', () => {
     expect(server.effects).toEqual(['a']);
   });
 
-  it('[H20] unless told, the outbox counts on five minutes, as profile http keeps answers', async () => {
+  it('[H20] by default the outbox counts on five minutes, as profile http keeps answers', async () => {
     server.loseAnswers = 1;
     const first = life();
     const { id } = await first.enqueue(order('a'));
@@ -304,7 +304,7 @@ describe('what became of it', () => {
     expect(await page.find(id)).toMatchObject({ state: 'done' });
   });
 
-  it('[C9] whoever waits for an end leaves nothing on the signal that was given', async () => {
+  it('[C9] `whenSettled` leaves no listener on the signal it was given', async () => {
     const outbox = life();
     const { signal } = new AbortController();
     const { id } = await outbox.enqueue(order('a'));

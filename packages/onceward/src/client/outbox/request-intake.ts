@@ -98,7 +98,7 @@ export function bodyBytes(request: StoredRequest): string | Uint8Array<ArrayBuff
   return Uint8Array.from(atob(request.body), (character) => character.charCodeAt(0));
 }
 
-/** Tells whether two requests ask for the same: headers aside, they are equal to the letter. */
+/** Whether two requests are the same: equal byte for byte, headers aside. */
 export function fingerprintOf(
   requests: readonly StoredRequest[],
   world: ClientWorld,
@@ -125,7 +125,7 @@ type Listed<K extends string> = K extends `${infer First},${infer Rest}` ? First
 /** A list of all that options have, and of nothing else; else none. */
 type Complete<O, K extends string> = [keyof O, Listed<K>] extends [Listed<K>, keyof O] ? K : never;
 
-/** Refuses members that nobody reads: a misspelt option would otherwise pass in silence. */
+/** Refuses unknown members: a misspelt option would otherwise be ignored. */
 export function checkOptions<O extends object, K extends string>(
   options: O,
   known: K & Complete<O, K>,

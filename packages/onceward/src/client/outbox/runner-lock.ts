@@ -29,9 +29,9 @@ export const noLock: RunnerLock = {
   },
 };
 
-/** Those who wait ask the holder this often whether it lives. */
+/** Waiting tabs ping the holder this often. */
 const ASK_EVERY = 30 * SECOND;
-/** One that leaves so many questions unanswered is stalled. Questions, not time: whoever asks may have been asleep. */
+/** A holder that misses so many pings is stalled. Pings, not time: the waiting tab may have been suspended. */
 const MOST_UNANSWERED = 6;
 
 /**

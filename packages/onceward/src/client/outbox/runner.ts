@@ -23,38 +23,38 @@ export interface OutboxCore extends SenderOptions, Ways {
   readonly concurrency: number;
   /** How long the server remembers a key; see `isPastWindow`. */
   readonly replayWindowMs: number;
-  tell(event: OutboxEvent): void;
-  /** Whoever sends has to look at this operation, here or in another tab. */
+  emit(event: OutboxEvent): void;
+  /** Wakes the sender of this operation, here or in another tab. */
   changed(id: string): void;
   /** An operation has become another. */
   became(previous: WaitingOperation, next: Next): void;
   isPaused(): boolean;
-  /** Takes note of a pause that another tab, or an earlier life, has stored. */
-  look(): Promise<void>;
+  /** Reads a pause that another tab, or an earlier process, has stored. */
+  readPause(): Promise<void>;
   /** The server has refused the credentials of this owner. */
   refused(owner: string | null): Promise<void>;
 }
 
 /** What another tab stored without being able to say so is found at the latest after this. */
 const RESCAN_EVERY = 30 * SECOND;
-/** When a lane is looked at again whose storage has failed. */
+/** When a lane is woken again after its storage failed. */
 const STORAGE_AGAIN = 5 * SECOND;
 
 interface Lane {
   driving?: Promise<void> | undefined;
-  /** Something happened while it was busy: look again. */
+  /** Something happened while it was busy: run again. */
   again: boolean;
   timer?: ClientTimer | undefined;
-  /** The wait that was told of last. */
-  toldOf?: number;
+  /** The wait that was last emitted. */
+  emitted?: number;
 }
 
 /**
  * Sends what waits: lane by lane in parallel, within a lane strictly one after the other.
  *
- * Where it can be killed, and what the next life finds:
+ * Where it can be killed, and what the next process finds:
  *
- * | killed                                    | stored                            | next life                        |
+ * | killed                                    | stored                            | next process                     |
  * |-------------------------------------------|-----------------------------------|----------------------------------|
  * | before the enqueue is durable             | nothing                           | never sent; the caller got no id |
  * | after it, before the attempt is marked    | waiting, nothing unsettled        | sends                            |
@@ -99,7 +99,7 @@ export class Runner {
     await this.#whenIdle();
   }
 
-  /** Looks at an owner's lane. */
+  /** Wakes an owner's lane. */
   wake(queue: string): void {
     if (this.#signal.aborted) return;
     const lane: Lane = this.#lanes.get(queue) ?? { again: true };
@@ -108,28 +108,28 @@ export class Runner {
     lane.driving ??= this.#drive(queue, lane);
   }
 
-  /** Looks at every lane, and at what has been stored about a pause. */
+  /** Reads the stored pause and wakes every lane. */
   async wakeAll(): Promise<void> {
-    const { book, retention, world, look } = this.#core;
+    const { book, retention, world, readPause } = this.#core;
     try {
       // Who resumed may have died before saying so.
-      await look();
+      await readPause();
       for await (const queue of book.queues()) this.wake(queue);
       if (world.elapsed() < this.#forgetAt) return;
       this.#forgetAt = world.elapsed() + HOUR;
       await forgetOld(book, retention, world);
     } catch (error) {
-      this.#tellOfStorage(error);
+      this.#emitStorageFailed(error);
     }
   }
 
-  #tellOfStorage(error: unknown): void {
-    this.#core.tell({ type: 'storage_failed', message: String(error) });
+  #emitStorageFailed(error: unknown): void {
+    this.#core.emit({ type: 'storage_failed', message: String(error) });
   }
 
   async #whenIdle(): Promise<void> {
     for (;;) {
-      const busy = [...this.#lanes.values()].find(({ driving }) => driving);
+      const busy = [...this.#lanes.values()].find(({ driving }) => driving !== undefined);
       if (busy === undefined) return;
       await busy.driving;
     }
@@ -144,7 +144,7 @@ export class Runner {
         if (await this.#advance(name, lane)) lane.again = true;
       }
     } catch (error) {
-      this.#tellOfStorage(error);
+      this.#emitStorageFailed(error);
       this.#wakeLater(name, lane, STORAGE_AGAIN);
     }
     lane.driving = undefined;
@@ -166,7 +166,7 @@ export class Runner {
 
   /** Does one thing for the lane. `false`: there is nothing to do now. */
   async #advance(name: string, lane: Lane): Promise<boolean> {
-    const { book, world, groups, breakerFor, connectivity, owner, tell } = this.#core;
+    const { book, world, groups, breakerFor, connectivity, owner, emit } = this.#core;
     if (this.#isHalted() || !connectivity.online()) return false;
     const operation = await book.head(name, world.now());
     if (operation === null || ownerOf(operation) !== owner()) return false;
@@ -176,10 +176,10 @@ export class Runner {
       const { id, problem, notBefore } = operation;
       // Either changes with each reason to wait.
       const wait = notBefore + breaker.openUntil;
-      if (lane.toldOf !== wait) {
-        tell({ type: 'retrying', id, reason: problem ?? 'CIRCUIT_OPEN', inMs });
+      if (lane.emitted !== wait) {
+        emit({ type: 'retrying', id, reason: problem ?? 'CIRCUIT_OPEN', inMs });
       }
-      lane.toldOf = wait;
+      lane.emitted = wait;
       this.#wakeLater(name, lane, inMs);
       return false;
     };
@@ -191,7 +191,7 @@ export class Runner {
     await this.#takeSlot();
     try {
       // The wait for a slot may have been long enough for all of this to change.
-      await this.#core.look();
+      await this.#core.readPause();
       if (this.#isHalted()) return false;
       const awayMs = breaker.admit(operation.notBefore < 0);
       if (awayMs > 0) return putOff(awayMs);
@@ -200,10 +200,10 @@ export class Runner {
       try {
         verdict = await this.#attempt(operation);
       } finally {
-        // Also when the storage failed in between: an admitted attempt that is never heard of shuts all others out.
+        // Also when the storage failed in between: an admitted attempt that is never reported shuts all others out.
         breaker.report(verdict, true);
       }
-      // Those that the circuit has turned away need not wait for the end that they were told of.
+      // Those that the circuit has turned away need not wait for the end that was emitted for them.
       if (breaker.openUntil < openUntil) for (const other of this.#lanes.keys()) this.wake(other);
       return true;
     } finally {
@@ -213,7 +213,7 @@ export class Runner {
 
   /** `null`: nothing was sent, because the operation had changed or must not be sent any more. */
   async #attempt(operation: WaitingOperation): Promise<Verdict | null> {
-    const { book, replayWindowMs, world, tell, became } = this.#core;
+    const { book, replayWindowMs, world, emit, became } = this.#core;
     const firstSent = operation.unsettledSince;
     const now = world.now();
     if (isPastWindow(operation, now, replayWindowMs)) {
@@ -227,7 +227,7 @@ export class Runner {
       await this.#settle(operation, request, firstSent === null);
       return null;
     }
-    // Each attempt is marked: one that another tab has on its way may still happen when this one has not.
+    // Each attempt is marked: one that another tab has in flight may still happen when this one has not.
     const current = {
       ...operation,
       version: operation.version + 1,
@@ -238,7 +238,7 @@ export class Runner {
     const { id, attempts, misses, cursor, steps } = current;
     const attempt = attempts + misses + 1;
     this.sending += 1;
-    tell({ type: 'sending', id, attempt, step: cursor + 1, steps: steps.length });
+    emit({ type: 'sending', id, attempt, step: cursor + 1, steps: steps.length });
     const sent = await this.#sender.send(current, request, firstSent, this.#signal);
     this.sending -= 1;
     await this.#settle(current, sent, firstSent === null);
@@ -248,7 +248,7 @@ export class Runner {
   }
 
   /**
-   * Writes down what came of an attempt. If the operation has changed meanwhile (someone wishes to edit it),
+   * Stores the outcome of an attempt. If the operation has changed meanwhile (someone wishes to edit it),
    * the answer is applied to what it is now; if it has another key by now, the answer is not its own.
    */
   async #settle(operation: WaitingOperation, sent: Sent, wasFirst: boolean): Promise<void> {
@@ -269,7 +269,7 @@ export class Runner {
       } catch (error) {
         // The answer is known and must not be lost for a full disk: it is tried again, and slimmer.
         failures += 1;
-        this.#tellOfStorage(error);
+        this.#emitStorageFailed(error);
         await pause(world, backoffMs(policy, failures, world), this.#signal);
         current = await book.waiting(operation.id).catch(() => current);
       }
@@ -295,7 +295,7 @@ const WINDOW_PASSED = {
 
 /**
  * Whether an attempt without an answer lies so far back that the server may have forgotten its key. A clock
- * that was set back tells nothing, which is treated the same. Who asks for another try has decided that.
+ * that was set back proves nothing, which is treated the same. A user who retries has decided that.
  */
 function isPastWindow(operation: WaitingOperation, now: number, windowMs: number): boolean {
   const { unsettledSince, retriedAt } = operation;

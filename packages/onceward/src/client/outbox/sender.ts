@@ -12,7 +12,7 @@ import {
 import { type Base, bodyBytes, checkSendable } from './request-intake.ts';
 import type { Patience } from './transition.ts';
 
-/** Credentials are asked for at each send, never stored. Both have ten seconds to answer. */
+/** Credentials are fetched at each send, never stored. Both have ten seconds to answer. */
 export interface OutboxAuth {
   headers(): Record<string, string> | Promise<Record<string, string>>;
   /** Called after a 401, once for all that got it. `true`: `headers()` has something new to offer. */
@@ -24,7 +24,7 @@ export interface SenderOptions extends Base {
   readonly auth?: OutboxAuth;
   /** Who is signed in now. */
   readonly owner: () => string | null;
-  /** Whether an answer at the end of a redirect says that it was done. None does unless told. */
+  /** Whether an answer at the end of a redirect says that it was done. None by default. */
   readonly isDone?: (answer: RedirectedAnswer) => boolean;
   readonly groups?: Groups;
   readonly firstSent?: boolean;
@@ -75,7 +75,7 @@ export class Sender {
   }
 
   /**
-   * Sends the current step of an operation once (twice after a 401 that could be mended) and says what it means.
+   * Sends the current step of an operation once (twice after a 401 with refreshed credentials) and says what it means.
    * `firstSent`: when an earlier attempt was sent of which nothing is known.
    */
   async send(
@@ -88,7 +88,7 @@ export class Sender {
     const refreshed = this.#refreshed;
     const first = await attempt();
     if (first.verdict.kind !== 'unauthorized') return first;
-    // Another may have refreshed while this one was on its way.
+    // Another may have refreshed while this one was in flight.
     return this.#refreshed > refreshed || (await this.#refresh(signal)) ? attempt() : first;
   }
 
@@ -153,8 +153,8 @@ function said(verdict: Verdict, answer: StoredAnswer | null = null): Sent {
 }
 
 /**
- * `fetch` follows most redirects with a GET: whatever answered there has not seen the operation. Whoever sent us there
- * may have acted before.
+ * `fetch` follows most redirects with a GET: whatever answered there has not seen the operation. The server that
+ * redirected may have acted before.
  */
 function wentElsewhere(url: string): Sent {
   const reason = `redirected to ${url.replace(/[?#].*/, '')}`;

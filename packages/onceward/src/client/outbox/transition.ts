@@ -15,11 +15,11 @@ import {
 } from './operation.ts';
 import { invalid } from './request-intake.ts';
 
-/** What an operation becomes. `gone`: it was cancelled before anything of it happened. */
-export type Next = WaitingOperation | FailedOperation | DoneOperation | Gone;
+/** What an operation becomes. `cancelled`: before anything of it happened. */
+export type Next = WaitingOperation | FailedOperation | DoneOperation | Cancelled;
 
-export interface Gone {
-  readonly state: 'gone';
+export interface Cancelled {
+  readonly state: 'cancelled';
 }
 
 export interface Judged {
@@ -181,7 +181,7 @@ export function grantWish(operation: WaitingOperation, ways: Ways): Next | null 
     return { ...operation, ...FRESH, fingerprint: wish.hash, steps };
   }
   return isAtStart(operation)
-    ? { state: 'gone' }
+    ? { state: 'cancelled' }
     : theGroups(ways).cancel(operation, ways.world.now());
 }
 
@@ -195,7 +195,7 @@ export function fail(
 }
 
 /**
- * A failed operation on its way again. What may have happened keeps its key, and the time since when; what was
+ * A failed operation that is retried. What may have happened keeps its key, and the time since when; what was
  * definitely refused gets a new one, for the server may have kept the refusal.
  */
 export function revive(operation: FailedOperation, ways: Ways): WaitingOperation {

@@ -19,7 +19,7 @@ export interface Wiped {
 }
 
 /**
- * Removes everything of an owner, of the one who is signed in unless told, and says what that was. What is on its way
+ * Removes everything of an owner, by default of the one who is signed in, and reports what that was. What is in flight
  * is not called back. What may have happened is in `unknown`, with its keys: the last chance to take note of it.
  */
 export async function wipe(
@@ -47,7 +47,7 @@ export async function wipe(
   };
 }
 
-/** Nobody can tell: it was sent without an answer, or it is a group that has begun. */
+/** Outcome unknown: it was sent without an answer, or it is a group that has begun. */
 function mayHaveHappened(operation: Operation): operation is WaitingOperation | FailedOperation {
   if (operation.state === 'done') return false;
   return operation.state === 'failed'
@@ -63,7 +63,7 @@ async function forget(
 ): Promise<Operation[]> {
   const removed: Operation[] = [];
   for await (const { key, entry } of book.scan(place)) {
-    // Looked at again if it has changed meanwhile.
+    // Read again if it has changed meanwhile.
     for (let found = entry as Operation | undefined; found && isOver(found); ) {
       const change = { key, expected: found.version, next: null };
       if (await book.swap([change, ...forgetKeys(found)])) {

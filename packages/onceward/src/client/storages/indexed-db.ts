@@ -75,8 +75,8 @@ async function open(name: string, onLost: () => void): Promise<IDBDatabase> {
 }
 
 /**
- * Reads and writes in one transaction, so that nothing comes between the look and the change. The writes do not
- * wait for the looks, which saves a turn: if one finds something else than expected, all of it is undone.
+ * Reads and writes in one transaction, so that nothing comes between the check and the change. The writes do not
+ * wait for the reads, which saves a round trip: if one finds another version than expected, the transaction aborts.
  */
 function swap(database: IDBDatabase, changes: readonly Change[]): Promise<boolean> {
   return new Promise((resolve, reject) => {

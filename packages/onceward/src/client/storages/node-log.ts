@@ -87,8 +87,8 @@ class LogStorage implements OutboxStorage {
   }
 
   /**
-   * The index changes at once and the log a moment later. Whoever builds on the change in between writes
-   * behind it, and is durable only if it is; and a log that fails takes no more writes at all.
+   * The index changes at once and the log a moment later. A write that builds on the change in between is logged
+   * after it, and is durable only if it is; and a log that fails takes no more writes.
    */
   async swap(changes: readonly Change[]): Promise<boolean> {
     this.#checkOpen();

@@ -14,7 +14,7 @@ export interface OutboxStorage {
   /**
    * Makes all of the changes or none, and answers `true` only when they would survive the end of the process
    * (and, where the platform can promise it, a cut of power). `false`: something stored was not as expected,
-   * nothing was changed. A rejection may mean either: the outbox then looks again.
+   * nothing was changed. A rejection may mean either: the outbox then reads again.
    */
   swap(changes: readonly Change[]): Promise<boolean>;
 

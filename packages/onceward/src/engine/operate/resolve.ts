@@ -29,6 +29,7 @@ export type ChangeResult =
   | { readonly done: false; readonly why: 'absent' | 'not_in_doubt' | 'not_settled' | 'changed' };
 
 const BOUND = { storeTimeoutMs: 5 * SECOND };
+const VERDICTS: readonly string[] = ['committed', 'rejected', 'void'];
 const NO_OUTCOME: Outcome = { contentType: '', bytes: new Uint8Array(0) };
 
 /** An operator's answer to a doubt. */
@@ -37,7 +38,7 @@ export async function resolveDoubt(
   id: OperationId,
   verdict: Verdict,
 ): Promise<ChangeResult> {
-  requireDuration('keepMs', verdict.keepMs, 1);
+  checkVerdict(verdict);
   const found = await readNow(parts, id);
   if (found === null) return { done: false, why: 'absent' };
   const { record, revision } = found;
@@ -50,6 +51,22 @@ export async function resolveDoubt(
   const result = await change(parts, id, revision, next, verdict, line);
   if (result.done) parts.observe({ type: 'doubt_resolved', id, by: verdict.by });
   return result;
+}
+
+/** A word that was mistyped must not become a verdict of its own. */
+function checkVerdict({ as, keepMs, outcome }: Verdict): void {
+  if (!VERDICTS.includes(as)) {
+    fail(`as is ${JSON.stringify(as)}; it must be one of ${VERDICTS.join(', ')}`);
+  }
+  requireDuration('keepMs', keepMs, 1);
+  if (outcome === undefined) return;
+  const { contentType, bytes } = outcome;
+  if (typeof contentType === 'string' && bytes instanceof Uint8Array) return;
+  fail('outcome must have a contentType, which is a text, and bytes, which are a Uint8Array');
+}
+
+function fail(message: string): never {
+  throw new OncewardError('ONCE_INVALID_INPUT', message);
 }
 
 /** Forgets a record, whatever its state. The key can then be used again: only for operators. */

@@ -165,6 +165,20 @@ describe('resolving doubts', () => {
     expect(await engine.resolve(id, verdict)).toEqual({ done: false, why: 'not_in_doubt' });
   });
 
+  it.each([
+    ['a word that is no verdict', { as: 'commited' }],
+    ['an outcome without bytes', { as: 'committed', outcome: { contentType: 'text' } }],
+    ['no time to keep it', { as: 'void', keepMs: undefined }],
+  ])('[E6] by nobody who gives %s', async (_, given) => {
+    const { engine, audit } = await inDoubt();
+    const verdict = { by: 'ops', reason: 'mistyped', keepMs: 1_000, ...given } as never;
+    await expect(engine.resolve(id, verdict)).rejects.toMatchObject({
+      code: expect.stringMatching(/^ONCE_INVALID/),
+    });
+    expect((await engine.read(id))?.state).toBe('in_doubt');
+    expect(audit).toEqual([]);
+  });
+
   it('[E6] by an operator, as void: then it may run', async () => {
     const { engine } = await inDoubt();
     await engine.resolve(id, { as: 'void', by: 'ops', reason: 'not there', keepMs: 1_000 });

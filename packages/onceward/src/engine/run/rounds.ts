@@ -31,6 +31,6 @@ export class Rounds {
     }
     if (this.#made <= WITHOUT_PAUSE) return;
     const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#made - WITHOUT_PAUSE));
-    await sleep(this.#world, Math.ceil(longest * (0.5 + this.#world.random() / 2)));
+    await sleep(this.#world, Math.ceil(longest * (0.5 + this.#world.random() / 2)), true);
   }
 }

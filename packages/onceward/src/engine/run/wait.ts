@@ -46,7 +46,7 @@ function waitAtMost(
       resolve(end);
     };
     const leave = () => finish('aborted');
-    const timer = parts.world.startTimer(atMostMs, () => finish('timed_out'));
+    const timer = parts.world.startTimer(atMostMs, () => finish('timed_out'), true);
     signal?.addEventListener('abort', leave, { once: true });
     start(finish);
   });
@@ -80,7 +80,7 @@ export async function waitForChange(
       signal?.removeEventListener('abort', wake);
       resolve();
     };
-    const timer = world.startTimer(ms, wake);
+    const timer = world.startTimer(ms, wake, true);
     if (signal?.aborted) wake();
     else signal?.addEventListener('abort', wake, { once: true });
     store.changed?.(operation.id, decision.revision, stop.signal).then(wake, () => {

@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { nodePlatform } from '../../runtime/node-platform.ts';
 import { memoryStore } from '../../stores/memory/index.ts';
-import { manualWorld } from '../../testing/manual-world.ts';
+import { type ManualWorld, manualWorld } from '../../testing/manual-world.ts';
 import { sharedStore } from '../../testing/stores/troubled-store.ts';
-import { committed, LEASE, operation, setUp } from '../engine.fixture.ts';
+import { committed, heldEffect, LEASE, operation, setUp } from '../engine.fixture.ts';
 import { Engine } from '../engine.ts';
 import type { EngineEvent } from '../events.ts';
 import { profiles } from '../profiles.ts';
+import type { PendingRecord } from '../record.ts';
 import type { RecordStore } from '../record-store.ts';
 import { sleep, type World } from '../world.ts';
 
@@ -56,6 +57,41 @@ describe('an engine whose store has a clock', () => {
     await engine.close();
   });
 
+  it('[E2] writes no lease that has lapsed already, though the machine slept while it was read', async () => {
+    const sleptMs = 5_000;
+    const { engine, world } = setUpWith(0, async (own) => {
+      const read = START + own.elapsed();
+      // The steady clock stands still while a machine is suspended.
+      (own as ManualWorld).jumpClock(sleptMs);
+      return read;
+    });
+    const { effect: held } = heldEffect();
+    void engine.execute(operation, held);
+    await world.advance(0);
+    const view = await engine.read(operation.id);
+    const record = view?.record as PendingRecord | undefined;
+    expect(record?.leaseUntil).toBeGreaterThanOrEqual(START + sleptMs + LEASE);
+    await engine.close();
+  });
+
+  it.each([
+    ['the wall clock was set', 0],
+    ['the machine slept', 3_600_000],
+  ])('[E2] is read again before a claim after %s, and leases go by it', async (_, sleptMs) => {
+    let slept = 0;
+    const { engine, world } = setUpWith(0, async (own) => START + own.elapsed() + slept);
+    await world.advance(1_000);
+    slept = sleptMs;
+    world.jumpClock(3_600_000);
+    const { effect: held } = heldEffect();
+    void engine.execute(operation, held);
+    await world.advance(0);
+    const view = await engine.read(operation.id);
+    const record = view?.record as PendingRecord | undefined;
+    expect(record?.leaseUntil).toBe(START + 1_000 + sleptMs + LEASE);
+    await engine.close();
+  });
+
   it('[E12] bounds the wait for a clock that never answers', async () => {
     const { engine, world } = setUpWith(0, () => new Promise(() => {}));
     const arriving = engine.execute(operation, effect);
@@ -68,7 +104,7 @@ describe('an engine whose store has a clock', () => {
     let readings = 0;
     const { engine, world, events } = setUpWith(TEN_MINUTES, async (own) => {
       readings += 1;
-      await sleep(own, 1_200);
+      await sleep(own, 1_200, true);
       return START + own.elapsed();
     });
     await world.advance(1_200);

@@ -51,8 +51,8 @@ export class EngineClock {
   readonly #world: World;
   #started: Reading;
   #store: Reading | null = null;
-  /** The store has a clock that could not be read yet: wait for `ready` before anything is decided or written. */
-  isUnknown: boolean;
+  /** The store has a clock that could not be read yet. */
+  #isUnread: boolean;
   /** How long the last reading took: the store's clock is so much further at most. */
   #uncertainMs: DurationMs = 0;
   /** How long a reading may take. Twice the first: a slow store must not be given up later. */
@@ -71,8 +71,16 @@ export class EngineClock {
     this.#parts = parts;
     this.#world = world;
     this.#started = { at: world.now(), elapsed: world.elapsed() };
-    this.isUnknown = store.clock !== undefined;
-    if (this.isUnknown) void this.compare();
+    this.#isUnread = store.clock !== undefined;
+    if (this.#isUnread) void this.compare();
+  }
+
+  /**
+   * The store's clock was not read yet, or not since the wall clock jumped or the machine was suspended: wait for
+   * `ready` before anything is decided or claimed.
+   */
+  get isUnknown(): boolean {
+    return this.#isUnread || this.#hasJumped(this.#world.elapsed());
   }
 
   /** Fails unless the store's clock is known. */
@@ -82,7 +90,7 @@ export class EngineClock {
     if (!this.isUnknown) return;
     throw new StoreError(
       'ONCE_STORE_UNAVAILABLE',
-      "the store's clock could not be read since this process began, so nothing can be decided by it",
+      "the store's clock could not be read, so nothing can be decided by it",
       { applied: 'no', cause: this.#failure },
     );
   }
@@ -91,18 +99,13 @@ export class EngineClock {
   now(): EpochMs {
     if (this.#store === null) return this.#world.now();
     const elapsed = this.#world.elapsed();
-    const shared = carriedOn(this.#store, elapsed) + this.#uncertainMs;
-    const jumpedMs = this.#jumpedMs(elapsed);
-    if (Math.abs(jumpedMs) <= JUMPED_MS) return shared;
-    // The wall clock jumped, or the machine was suspended and the steady clock missed it. A lease that is too long does
-    // less harm than one that has lapsed already.
-    void this.compare();
-    return shared + Math.max(0, jumpedMs);
+    if (this.#hasJumped(elapsed)) void this.compare();
+    return carriedOn(this.#store, elapsed) + this.#uncertainMs;
   }
 
   /** What records are judged by: the store's clock is not behind it. */
   time(): Time {
-    if (this.isUnknown) return { leases: 0, retention: 0, latest: Number.POSITIVE_INFINITY };
+    if (this.#isUnread) return { leases: 0, retention: 0, latest: Number.POSITIVE_INFINITY };
     const elapsed = this.#world.elapsed();
     const leases = this.#shared(elapsed);
     const started = carriedOn(this.#started, elapsed);
@@ -112,7 +115,7 @@ export class EngineClock {
 
   /** What has expired by now may be forgotten. */
   retentionNow(): EpochMs {
-    if (this.isUnknown) return 0;
+    if (this.#isUnread) return 0;
     const elapsed = this.#world.elapsed();
     return Math.min(this.#shared(elapsed), carriedOn(this.#started, elapsed));
   }
@@ -145,7 +148,7 @@ export class EngineClock {
     if (!this.isUnknown) return this.#read();
     let timer: Timer | null = null;
     const over = new Promise<void>((resolve) => {
-      timer = this.#world.startTimer(AWAITED_MS, resolve);
+      timer = this.#world.startTimer(AWAITED_MS, resolve, true);
     });
     await Promise.race([this.#read(), over]);
     (timer as Timer | null)?.cancel();
@@ -154,6 +157,7 @@ export class EngineClock {
   async #read(): Promise<void> {
     const { store, ask } = this.#parts;
     const began = this.#world.elapsed();
+    const wallBegan = this.#world.now();
     let read: EpochMs | null;
     try {
       read = await ask(() => store.clock!(), this.#slowestMs);
@@ -164,26 +168,29 @@ export class EngineClock {
     const elapsed = this.#world.elapsed();
     const isOvertaken = this.#store !== null && this.#store.elapsed > began;
     if (isOvertaken) return;
-    if (read === null) this.isUnknown = false;
+    if (read === null) this.#isUnread = false;
     else if (!Number.isFinite(read)) this.#failure = new Error(`the store says that it is ${read}`);
-    else if (elapsed - began <= this.#slowestMs) this.#adopt(read, began, elapsed);
+    else {
+      // The steady clock may have stopped on the way, with the machine.
+      const tookMs = Math.max(elapsed - began, this.#world.now() - wallBegan);
+      if (tookMs <= this.#slowestMs) this.#adopt(read, tookMs, elapsed);
+    }
   }
 
   /** The answer was true at some moment since it was asked for. */
-  #adopt(read: EpochMs, began: DurationMs, elapsed: DurationMs): void {
+  #adopt(read: EpochMs, tookMs: DurationMs, elapsed: DurationMs): void {
     const wall = this.#world.now();
     const reading = { at: Math.floor(read), elapsed };
     if (this.#store === null) {
       this.#started = reading;
-      const twiceMs = 2 * (elapsed - began);
-      this.#slowestMs = Math.min(Math.max(SLOWEST_ANSWER_MS, twiceMs), SLOWEST_FIRST_ANSWER_MS);
+      this.#slowestMs = Math.min(Math.max(SLOWEST_ANSWER_MS, 2 * tookMs), SLOWEST_FIRST_ANSWER_MS);
     }
     this.#store = reading;
-    this.isUnknown = false;
-    this.#uncertainMs = elapsed - began;
+    this.#isUnread = false;
+    this.#uncertainMs = tookMs;
     this.#offset = wall - elapsed;
     const aheadMs = wall - Math.floor(read);
-    const disagrees = aheadMs < -TOLERATED_MS || aheadMs > TOLERATED_MS + (elapsed - began);
+    const disagrees = aheadMs < -TOLERATED_MS || aheadMs > TOLERATED_MS + tookMs;
     if (disagrees) this.#parts.observe({ type: 'clock_skew', aheadMs });
     else if (this.#hasDisagreed) this.#parts.observe({ type: 'clock_skew', aheadMs: 0 });
     this.#hasDisagreed = disagrees;
@@ -191,7 +198,7 @@ export class EngineClock {
 
   #schedule(): void {
     this.#timer?.cancel();
-    const isAlone = this.#store === null && !this.isUnknown;
+    const isAlone = this.#store === null && !this.#isUnread;
     if (this.#closed || isAlone) return;
     this.#timer = this.#world.startTimer(LOOKS_EVERY_MS, () => {
       if (this.#isCompareDue()) void this.compare();
@@ -203,12 +210,13 @@ export class EngineClock {
     if (this.#store === null) return true;
     const elapsed = this.#world.elapsed();
     const age = elapsed - this.#store.elapsed;
-    return age >= COMPARED_EVERY_MS || Math.abs(this.#jumpedMs(elapsed)) > JUMPED_MS;
+    return age >= COMPARED_EVERY_MS || this.#hasJumped(elapsed);
   }
 
-  /** How far wall clock and steady clock have moved apart: one was set, or the other stopped. */
-  #jumpedMs(elapsed: DurationMs): DurationMs {
-    return this.#world.now() - elapsed - this.#offset;
+  /** Wall clock and steady clock have moved apart since the store's was read: one was set, or the other stopped. */
+  #hasJumped(elapsed: DurationMs): boolean {
+    if (this.#store === null) return false;
+    return Math.abs(this.#world.now() - elapsed - this.#offset) > JUMPED_MS;
   }
 }
 

@@ -41,7 +41,7 @@ export class LateWork {
   /** Takes no more, and gives what is open up to `graceMs` to get done. */
   async close(graceMs: DurationMs): Promise<void> {
     const until = this.#world.elapsed() + graceMs;
-    while (this.#open > 0 && this.#world.elapsed() < until) await sleep(this.#world, 20);
+    while (this.#open > 0 && this.#world.elapsed() < until) await sleep(this.#world, 20, true);
     this.#closed = true;
   }
 
@@ -49,7 +49,7 @@ export class LateWork {
     const until = this.#world.elapsed() + this.#options.forMs;
     let pause = 50;
     while (!this.#closed && this.#world.elapsed() < until) {
-      await sleep(this.#world, pause * (0.5 + this.#world.random()));
+      await sleep(this.#world, pause * (0.5 + this.#world.random()), false);
       try {
         if (await attempt()) return;
       } catch {

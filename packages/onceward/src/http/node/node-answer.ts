@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { type HttpAnswer, isBodiless } from '../answer.ts';
 import type { HeaderList } from '../header-list.ts';
 
-/** The caller has hung up. HTTP/2 tells it on the stream of a response, not on the response. */
+/** The caller has hung up. HTTP/2 emits it on the stream of a response, not on the response. */
 export function hasLeft(response: ServerResponse): boolean {
   const { destroyed, stream } = response as ServerResponse & {
     readonly stream?: { readonly destroyed: boolean };

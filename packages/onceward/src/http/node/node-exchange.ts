@@ -221,7 +221,7 @@ export class NodeExchange implements Exchange, ResponseWatcher {
     this.below.destroy.call(this.#response, error);
   }
 
-  /** The connection is gone. The effect goes on; only an answer that was on its way has come to its end. */
+  /** The connection is closed. The effect goes on; only an answer being sent is cut off. */
   closed(): void {
     if (this.#state === 'ended' || this.#state === 'over') return;
     if (this.#state !== 'holding') {
@@ -240,7 +240,7 @@ export class NodeExchange implements Exchange, ResponseWatcher {
   }
 
   /**
-   * At the first bytes of a body. A declared length tells what is to come. Without one, a body that ends within
+   * At the first bytes of a body. A declared length is trusted. Without one, a body that ends within
    * this turn of the event loop is whole, and one that does not is a stream.
    */
   #judge(): void {
@@ -292,7 +292,7 @@ export class NodeExchange implements Exchange, ResponseWatcher {
   }
 }
 
-/** Throws where Node would: later nobody is there to catch it. */
+/** Throws where Node would: later nothing would catch it. */
 function assertStatus(status: number): void {
   if (status >= 100 && status <= 999) return;
   const error = new RangeError(`Invalid status code: ${status}`);

@@ -28,7 +28,7 @@ export interface ResponseWatcher {
   end(chunk: unknown, encoding: BufferEncoding | undefined, done: Done | undefined): void;
   flushHeaders(): void;
   destroy(error: Error | undefined): void;
-  /** The connection is gone. */
+  /** The connection is closed. */
   closed(): void;
 }
 
@@ -37,7 +37,7 @@ const WATCHER = Symbol('onceward.watcher');
 /**
  * To V8 of Node 20, each property that is added to an object whose prototype was set makes a class of its own, copied
  * from the one before: nine of them took 80 µs a response. An object that has lost a property is a dictionary, to
- * which they are added in no time; so it is given one to lose.
+ * which they are added cheaply; so it is given one to lose.
  */
 const ROOM = Symbol('onceward.room');
 
@@ -48,7 +48,7 @@ export function isWatched(response: ServerResponse): boolean {
   return (response as Partial<Watched>)[WATCHER] !== undefined;
 }
 
-/** What a watcher calls: each method as it is now, whoever put it there. */
+/** What a watcher calls: each method as it is now, wrapped or not. */
 export function methodsOf(response: ServerResponse): Methods {
   const { writeHead, write, end, flushHeaders, destroy } = response;
   const { setHeader, appendHeader, removeHeader } = response;
@@ -86,7 +86,7 @@ export function isHeadWrapped(response: ServerResponse): boolean {
 }
 
 /**
- * The head is on its way. Node writes it by calling `writeHead` of the response: those who came after us have had
+ * The head is being sent. Node writes it by calling `writeHead` of the response: those who came after us have had
  * their call, and the next one is for us and those below.
  */
 export function takeHead(response: ServerResponse): void {

@@ -27,7 +27,7 @@ export async function serveNode<Request>(
   }
   const read = bodyOf(request, request, guard.settings.maxBodyBytes);
   const body = read instanceof Promise ? await read : read;
-  if (body === 'gone') return;
+  if (body === 'aborted') return;
   if (body === 'too_large') skipRest(request, response);
   const exchange = new NodeExchange(response, guard.settings, begin);
   try {

@@ -12,20 +12,20 @@ export interface OpenAnswer {
   readonly body: AsyncIterable<Piece>;
 }
 
-/** What is sent in place of the body that was looked at. */
+/** What is sent in place of the inspected body. */
 export type Outgoing =
   | { readonly kind: 'whole'; readonly answer: HttpAnswer }
   /** Goes out as it comes. */
   | { readonly kind: 'passing'; readonly body: PassingBody };
 
-/** Whom to tell what became of the body, and what its end must wait for. */
+/** Receives what became of the body; its end waits for `settled`. */
 export interface BodyWatch {
   report(captured: Captured): void;
   settled(): Promise<unknown>;
 }
 
 /**
- * Looks at a body that is read from a source: all of it, when it is there within one turn of the event loop or has
+ * Inspects a body that is read from a source: all of it, when it is there within one turn of the event loop or has
  * declared a length that is kept; else it is handed on as it comes. A source that fails at once fails here.
  */
 export async function inspectBody(
@@ -86,7 +86,7 @@ export class PassingBody implements AsyncIterableIterator<Uint8Array> {
     this.#source = rest.source;
     this.#ready = [...rest.held];
     this.#pending = rest.pending;
-    // Whoever reads the body meets this failure; until then it is not unhandled.
+    // The reader of the body gets this failure; until then it is not unhandled.
     this.#pending?.catch(ignore);
     if (rules.streams === 'keep') this.#copy = [];
     for (const bytes of rest.held) this.#note(bytes);
@@ -117,7 +117,7 @@ export class PassingBody implements AsyncIterableIterator<Uint8Array> {
     return { done: false, value: bytes };
   }
 
-  /** The reader left early. The source is told; what has happened has happened. */
+  /** The reader cancelled. The source is cancelled too; effects remain. */
   async return(): Promise<IteratorResult<Uint8Array, undefined>> {
     const { status } = this.#open;
     await this.#conclude({ kind: 'passed', status, why: 'stream' });

@@ -33,7 +33,7 @@ it('[H2] the reason never repeats the key', () => {
   }
 });
 
-it('[H1] repeated lines are told from a comma in one line, where Node still has the lines', () => {
+it('[H1] repeated lines are distinguished from a comma in one line, where Node still has the lines', () => {
   const twice = {
     headers: { 'idempotency-key': 'a, b' },
     rawHeaders: ['Idempotency-Key', 'a', 'IDEMPOTENCY-KEY', 'b'],

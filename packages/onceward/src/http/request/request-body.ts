@@ -6,7 +6,7 @@ export type RequestBody =
   | Uint8Array
   | 'too_large'
   /** The client hung up before it had sent everything. */
-  | 'gone';
+  | 'aborted';
 
 type Chunk = Uint8Array | string;
 
@@ -17,8 +17,8 @@ interface Tapped extends IncomingMessage {
 }
 
 /**
- * One function for all messages. Where each had its own, messages outlived their requests in the collector's eyes: it
- * moved half a kilobyte of each to where it seldom looks, five times what it moves now.
+ * One function for all messages. Where each had its own closure, messages outlived their requests: half a kilobyte of
+ * each was promoted to the old generation, five times what is now.
  */
 function pushTapped(this: Tapped, chunk: Chunk | null, encoding?: BufferEncoding): boolean {
   return this[TAP]!.push(chunk, encoding);
@@ -26,7 +26,7 @@ function pushTapped(this: Tapped, chunk: Chunk | null, encoding?: BufferEncoding
 
 /**
  * Sees the bytes of a request without consuming them: every chunk is noted as Node pushes it into the stream, and
- * whoever reads the stream, before or after, finds all of it. Install it before the first asynchronous step where
+ * readers of the stream, before or after, find all of it. Install it before the first asynchronous step where
  * the body may be consumed in between.
  */
 export class BodyTap {
@@ -34,7 +34,7 @@ export class BodyTap {
   readonly #limit: number;
   #chunks: Uint8Array[] = [];
   #length = 0;
-  #state: 'open' | 'whole' | 'too_large' | 'gone' = 'open';
+  #state: 'open' | 'whole' | 'too_large' | 'aborted' = 'open';
   #wake: (() => void) | null = null;
   #push: IncomingMessage['push'] | null = null;
 
@@ -61,24 +61,24 @@ export class BodyTap {
       this.#wake = () => resolve(this.#result());
       // The stream may have stopped its socket when its buffer was full; `read` would leave it so.
       this.#message._read(0);
-      this.#message.once('close', () => this.#end('gone'));
+      this.#message.once('close', () => this.#end('aborted'));
     });
   }
 
   #result(): RequestBody {
-    if (this.#state !== 'whole') return this.#state as 'too_large' | 'gone';
-    if (this.#isCutShort()) return 'gone';
+    if (this.#state !== 'whole') return this.#state as 'too_large' | 'aborted';
+    if (this.#isCutShort()) return 'aborted';
     if (this.#chunks.length === 1) return this.#chunks[0]!;
     return this.#chunks.length === 0 ? NO_BYTES : Buffer.concat(this.#chunks);
   }
 
-  /** What came before us is in the stream's buffer: taken out, looked at and put back, unseen by those who listen. */
+  /** What came before us is in the stream's buffer: taken out, read and put back, unseen by listeners. */
   #noteBuffered(): void {
     const message = this.#message;
     if (message.readableLength === 0) return;
     const listeners = message.rawListeners('data') as (() => void)[];
     message.removeAllListeners('data');
-    // A stream that flows gives one chunk at a time, and what is put back to whoever listens.
+    // A flowing stream gives one chunk at a time, and emits what is put back.
     const isFlowing = message.readableFlowing === true;
     if (isFlowing) message.pause();
     const chunk = message.read() as Chunk | null;
@@ -129,7 +129,7 @@ export class BodyTap {
     return aborted || this.#length < Number(headers['content-length'] ?? 0);
   }
 
-  #end(state: 'whole' | 'too_large' | 'gone'): void {
+  #end(state: 'whole' | 'too_large' | 'aborted'): void {
     if (this.#state !== 'open') return;
     this.#state = state;
     if (state !== 'whole') this.#chunks = [];
@@ -138,8 +138,8 @@ export class BodyTap {
 }
 
 /**
- * For a body that was too long. Node skips what nobody has begun to read, so that the connection can carry the next
- * request; to look at the beginning is to begin.
+ * For a body that was too long. Node drains a body that is unread, so that the connection can carry the next
+ * request; reading its beginning ends that.
  */
 export function skipRest(message: IncomingMessage, response: ServerResponse): void {
   response.once('finish', () => message.resume());

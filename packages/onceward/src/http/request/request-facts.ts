@@ -12,7 +12,7 @@ export interface RequestFacts<Request> {
   readonly route: string;
   readonly contentType: string | undefined;
   readonly keyLines: KeyLines;
-  /** Puts the context where the handler, and hooks that run on every answer, look for it. */
+  /** Puts the context where the handler, and hooks that run on every answer, read it. */
   readonly attach?: (request: Request, context: IdempotencyContext) => void;
 }
 
@@ -34,13 +34,13 @@ const NO_KEY: KeyLines = {
   firstSent: undefined,
 };
 
-/** The part of Node's `IncomingMessage` that is looked at here. */
+/** The part of Node's `IncomingMessage` that is read here. */
 export interface NodeHeaders {
   readonly headers: { readonly [name: string]: string | readonly string[] | undefined };
   readonly rawHeaders: readonly string[];
 }
 
-/** Node joins repeated lines with a comma, so only a value with a comma needs a look at the raw lines. */
+/** Node joins repeated lines with a comma, so only a value with a comma needs its raw lines read. */
 export function nodeKeyLines(message: NodeHeaders): KeyLines {
   const standard = single(message.headers['idempotency-key']);
   const alias = single(message.headers['x-idempotency-key']);

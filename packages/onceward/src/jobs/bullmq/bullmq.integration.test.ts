@@ -46,13 +46,13 @@ function submission(payload: unknown) {
   return submissionOf({ tenant: 'shop', key, type: 'mail', payload });
 }
 
-async function until<T>(look: () => Promise<T>, isRight: (value: T) => boolean): Promise<T> {
+async function until<T>(read: () => Promise<T>, isRight: (value: T) => boolean): Promise<T> {
   for (let i = 0; i < 400; i += 1) {
-    const value = await look();
+    const value = await read();
     if (isRight(value)) return value;
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
-  throw new Error(`still ${JSON.stringify(await look())}`);
+  throw new Error(`still ${JSON.stringify(await read())}`);
 }
 
 describe('jobs on BullMQ', () => {
@@ -62,9 +62,9 @@ describe('jobs on BullMQ', () => {
     const answer = await manager.submit(asked);
     expect(await manager.submit(asked)).toMatchObject({ wasDuplicate: true });
     const jobId = 'jobId' in answer ? answer.jobId : '';
-    const look = () => manager.find('shop', jobId);
-    await until(look, (job) => job?.queue === 'bullmq:mail');
-    expect(await look()).toMatchObject({ state: 'queued', type: 'mail' });
+    const read = () => manager.find('shop', jobId);
+    await until(read, (job) => job?.queue === 'bullmq:mail');
+    expect(await read()).toMatchObject({ state: 'queued', type: 'mail' });
 
     const seen: BullJobData[] = [];
     const worker = new Worker<BullJobData>(
@@ -75,8 +75,8 @@ describe('jobs on BullMQ', () => {
       },
       { connection: connection() },
     );
-    await until(look, (job) => job?.state === 'succeeded');
-    expect(await look()).toMatchObject({ attempts: 1, result: { sent: true } });
+    await until(read, (job) => job?.state === 'succeeded');
+    expect(await read()).toMatchObject({ attempts: 1, result: { sent: true } });
     expect(seen).toMatchObject([{ tenant: 'shop', payload: { to: 'someone' } }]);
     await worker.close();
     await manager.close(0);
@@ -95,10 +95,10 @@ describe('jobs on BullMQ', () => {
     for (let i = 0; i < 5; i += 1) await port.enqueue(job);
     expect(await queue.count()).toBe(before + 1);
     expect(await port.cancel(job.jobId)).toBe(true);
-    expect(await port.look(job.jobId)).toBeNull();
+    expect(await port.find(job.jobId)).toBeNull();
   });
 
-  it('[J8] are handed over when Redis is back, though it was gone when they were taken in', async () => {
+  it('[J8] are handed over when Redis is back, though it was down when they were taken in', async () => {
     const manager = startManager();
     await redis.kill();
     const answer = await manager.submit(submission({ to: 'later' }));

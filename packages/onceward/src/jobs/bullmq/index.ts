@@ -66,7 +66,7 @@ export function bullmqQueue(options: BullmqQueueOptions): JobQueue {
         removeOnFail: { age },
       });
     },
-    async look(jobId: string): Promise<QueuedJobView | null> {
+    async find(jobId: string): Promise<QueuedJobView | null> {
       const job = await queue.getJob(jobId);
       if (job === undefined) return null;
       return {

@@ -3,7 +3,7 @@ import type { Timer, World } from '../../engine/world.ts';
 import type { JobsPort, JobView } from '../jobs-port.ts';
 
 export interface GlobalViewOptions {
-  /** Every data centre, the one that looks included. */
+  /** Every data centre, this one included. */
   readonly dataCentres: ReadonlyMap<string, JobsPort>;
   readonly world: World;
   readonly everyMs?: DurationMs;
@@ -11,10 +11,10 @@ export interface GlobalViewOptions {
   readonly limit?: number;
 }
 
-/** What one data centre holds, as it was last heard of. */
+/** What one data centre holds, as it last answered. */
 export interface DataCentreView {
   readonly dataCentre: string;
-  /** `null`: it was never heard of. */
+  /** `null`: it never answered. */
   readonly asOf: EpochMs | null;
   /** False: it did not answer when it was asked last, and `jobs` is what it held before. */
   readonly isCurrent: boolean;

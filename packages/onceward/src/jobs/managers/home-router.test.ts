@@ -54,7 +54,7 @@ describe('the home of a key', () => {
     expect(await router.submit(submission('shop'))).toMatchObject({ jobId: 'west' });
   });
 
-  it('[J7] is the same for tenants that the table does not name, whoever asks', () => {
+  it('[J7] is the same for tenants that the table does not name, in every data centre', () => {
     const homes = Array.from({ length: 3_000 }, (_, i) => homeOf(table, `tenant ${i}`));
     for (const name of table.dataCentres) {
       expect(homes.filter((home) => home === name).length).toBeGreaterThan(700);

@@ -17,7 +17,7 @@ const RETRY_MS = 2 * SECOND;
 
 /**
  * Sends each submission to the data centre where its tenant is at home. When that one cannot be reached nothing is run
- * anywhere: the caller is told to come again, because a second home would be a second job.
+ * anywhere: the caller has to retry, because a second home would be a second job.
  */
 export class HomeRouter implements JobsPort {
   readonly #options: HomeRouterOptions;

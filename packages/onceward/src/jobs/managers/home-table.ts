@@ -5,7 +5,7 @@ import { OncewardError } from '../../engine/errors.ts';
  *
  * A table is never edited: a change is a new version, and data centres with different versions take nothing from each
  * other. To move a tenant, first give it no home (`null`, a version of its own), wait until every data centre has
- * that version and the longest window has passed, then give it the new one: at no time do two think themselves home.
+ * that version and the longest window has passed, then give it the new one: at no time do two act as home.
  */
 export interface HomeTable {
   readonly version: number;

@@ -9,7 +9,7 @@ import { defineJob, type Rerun } from '../job-type.ts';
 import { type Answer, submissionOf } from '../submission.ts';
 import { JobManager } from './manager.ts';
 
-/** A process that dies at its n-th write: just before the store does it, or just after, before it is told. */
+/** A process that dies at its n-th write: just before the store does it, or just after, before its answer. */
 interface Death {
   readonly atWrite: number;
   readonly when: 'before' | 'after';
@@ -179,7 +179,7 @@ describe.each(KINDS)('on a store that is $name', (kind) => {
       expect(runs.length).toBeLessThanOrEqual(1);
       expect(answers.at(-1)).toMatchObject({ status: 'committed' });
       expect(jobs).toHaveLength(1);
-      // Nobody can know whether a run that was claimed and not settled has happened; all else has run.
+      // Whether a run that was claimed and not settled has happened is unknown; all else has run.
       const isClaimed =
         death.atWrite > kind.claim || (death.atWrite === kind.claim && death.when === 'after');
       const isSettled = death.atWrite === kind.writes && death.when === 'after';

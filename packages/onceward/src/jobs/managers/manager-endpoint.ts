@@ -20,7 +20,7 @@ export interface ManagerEndpointOptions {
   readonly secret: string;
   /** Says why a tenant that another data centre sends here is not at home here; `null` when it is. */
   readonly refuseHome?: (tenant: string, version: number) => Answer | null;
-  /** Told what went wrong with a submission that was answered as unavailable. */
+  /** Called with the error behind a submission that was answered as unavailable. */
   readonly onFault?: (error: unknown) => void;
 }
 
@@ -34,8 +34,8 @@ export class ManagerEndpoint {
   }
 
   /**
-   * To be asked before the body is read: the digest that it must have, as `digestOf` makes it. `null`: whoever sends
-   * this is no gate of ours.
+   * To be called before the body is read: the digest that it must have, as `digestOf` makes it. `null`: the sender
+   * is no gate of ours.
    */
   expectedDigest(signature: string | undefined, now: EpochMs): string | null {
     return signedDigest(this.#options.secret, signature, now);

@@ -113,7 +113,7 @@ describe('a link to a manager', () => {
     await expect(link.submit(submission(1), 100)).rejects.toThrow('401');
   });
 
-  it('[J6] takes a manager that falls silent for gone', async () => {
+  it('[J6] takes a manager that falls silent for dead', async () => {
     const { url } = await listen(async (request) => {
       await textOf(request);
     });
@@ -121,7 +121,7 @@ describe('a link to a manager', () => {
     await expect(link.submit(submission(1), 100)).rejects.toThrow('silent');
   });
 
-  it('[J6] tells those without an answer when the answer ends early', async () => {
+  it('[J6] rejects submissions without an answer when the response ends early', async () => {
     const { url } = await listen(async (request, response) => {
       await textOf(request);
       response.end('[0,{"status":"refused","why":"in_doubt"}]\n');

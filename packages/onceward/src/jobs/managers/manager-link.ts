@@ -27,7 +27,7 @@ import {
 export interface ManagerLinkOptions {
   readonly url: URL;
   readonly secret: string;
-  /** A manager that stays silent for this long is taken for gone. It sends a sign of life every second. */
+  /** A manager that stays silent for this long is taken for dead. It sends a heartbeat every second. */
   readonly silenceMs?: DurationMs;
   /** The version of the table of homes, for links between data centres. */
   readonly homes?: () => number;
@@ -50,7 +50,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** Batches that may be on their way at once; what comes meanwhile gathers for the next. */
+/** Batches that may be in flight at once; what comes meanwhile is queued for the next. */
 const FRESH_BATCHES = 4;
 /** A batch that still has not been answered by then holds something that waits, and makes room for others. */
 const FRESH_MS = 25;
@@ -145,7 +145,7 @@ export class ManagerLink implements JobsPort {
       });
       if (answered < batch.length) throw new LinkDown(this.url, new Error(ENDED_EARLY));
     } catch (error) {
-      // Promises that have resolved ignore this: only what was left without an answer hears it.
+      // Promises that have resolved ignore this: only those without an answer are rejected.
       for (const { reject } of batch) reject(error);
     }
     clearTimeout(timer);

@@ -11,7 +11,7 @@ export interface ManagerPoolOptions {
   readonly world: World;
   /** The gate's own windows: a manager whose windows are shorter is not asked. Absent between data centres. */
   readonly windows?: JobWindows;
-  /** Told when a manager is found whose windows are too short. */
+  /** Called when a manager is found whose windows are too short. */
   readonly onMisfit?: (error: OncewardError) => void;
 }
 
@@ -26,8 +26,8 @@ interface Member {
 const REST_MS = SECOND;
 
 /**
- * Managers that share a store: any of them will do. They are asked in turn; when one is gone the next is asked the same
- * thing under the same key, which is safe, because the store knows whether the first had taken it in.
+ * Managers that share a store: any of them will do. They are used in turn; when one is down the next gets the same
+ * submission under the same key, which is safe, because the store knows whether the first had taken it in.
  */
 export class ManagerPool implements JobsPort {
   readonly #members: readonly Member[];

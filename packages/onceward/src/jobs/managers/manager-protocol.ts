@@ -7,8 +7,8 @@ import type { JobWindows } from '../windows.ts';
  * What gates and managers say to each other. Bodies are JSON and signed; who has the secret is trusted to name the
  * tenant.
  *
- * Submissions travel together: all that gathered while the last ones were on their way. The answers come back one a
- * line, each as soon as it is known, and an empty line every second tells that the manager is alive.
+ * Submissions travel together: all that were queued while the last ones were in flight. The answers come back one a
+ * line, each as soon as it is known, and an empty line every second is the manager's heartbeat.
  */
 export const SUBMISSIONS_PATH = '/v1/jobs-manager/submissions';
 export const CALLS_PATH = '/v1/jobs-manager/calls';

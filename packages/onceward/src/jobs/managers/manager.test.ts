@@ -179,7 +179,7 @@ describe.each(STORES)('a submission on %s', (_name, openStore) => {
     expect('jobId' in again && 'jobId' in first && again.jobId === first.jobId).toBe(true);
   });
 
-  it('[J3] does not meet another tenant that uses the same key', async () => {
+  it('[J3] does not collide with another tenant that uses the same key', async () => {
     const { manager } = setUp();
     const ours = await manager.submit(submission());
     const theirs = await manager.submit(submission({ n: 1 }, KEY, 'echo', 'other'));
@@ -222,7 +222,7 @@ describe.each(STORES)('a submission on %s', (_name, openStore) => {
     expect(await manager.commit(submission(), first.fence, first.jobId)).toBe(false);
   });
 
-  it('[J2] that waits in vain is told that the first is still pending', async () => {
+  it('[J2] that waits too long is answered that the first is still pending', async () => {
     const { manager, world } = setUp();
     await manager.checkOrReserve(submission());
     const waiting = manager.submit(submission());
@@ -236,14 +236,14 @@ describe('a job', () => {
     const setup = setUpShared([type], options);
     const answer = await setup.manager.submit(submission(payload, KEY, type.type));
     const jobId = 'jobId' in answer ? answer.jobId : '';
-    const look = () => setup.manager.find('shop', jobId);
-    return { ...setup, jobId, look };
+    const read = () => setup.manager.find('shop', jobId);
+    return { ...setup, jobId, read };
   }
 
   it('[J8] runs and shows what it returned', async () => {
-    const { look, world } = await runOne(echo, { deep: [1, 2] });
+    const { read, world } = await runOne(echo, { deep: [1, 2] });
     await world.advance(1);
-    expect(await look()).toMatchObject({
+    expect(await read()).toMatchObject({
       type: 'echo',
       state: 'succeeded',
       attempts: 1,
@@ -265,13 +265,13 @@ describe('a job', () => {
         throw new Error(`no luck ${attempt}`);
       },
     });
-    const { look, world } = await runOne(shaky);
+    const { read, world } = await runOne(shaky);
     await world.advance(500);
-    expect(await look()).toMatchObject({ state: 'queued', attempts: 1 });
+    expect(await read()).toMatchObject({ state: 'queued', attempts: 1 });
     await world.advance(5_000);
     expect(seen).toEqual([1, 2, 3]);
     expect([...fences].sort((a, b) => a - b)).toEqual(fences);
-    expect(await look()).toMatchObject({ state: 'failed', attempts: 3, error: 'no luck 3' });
+    expect(await read()).toMatchObject({ state: 'failed', attempts: 3, error: 'no luck 3' });
   });
 
   it('[J8] that may not re-run is run once, though it throws', async () => {
@@ -286,10 +286,10 @@ describe('a job', () => {
         throw new Error('broken');
       },
     });
-    const { look, world } = await runOne(once);
+    const { read, world } = await runOne(once);
     await world.advance(60_000);
     expect(runs).toBe(1);
-    expect(await look()).toMatchObject({ state: 'failed', attempts: 1, error: 'broken' });
+    expect(await read()).toMatchObject({ state: 'failed', attempts: 1, error: 'broken' });
   });
 
   it('[J8] is not tried again when it says that this would not help', async () => {
@@ -303,10 +303,10 @@ describe('a job', () => {
         throw new JobFailed('no such address');
       },
     });
-    const { look, world } = await runOne(hopeless);
+    const { read, world } = await runOne(hopeless);
     await world.advance(60_000);
     expect(runs).toBe(1);
-    expect(await look()).toMatchObject({ state: 'failed', error: 'no such address' });
+    expect(await read()).toMatchObject({ state: 'failed', error: 'no such address' });
   });
 
   it('[J8] is given the same derived key in every run, and none that another job has', async () => {
@@ -337,9 +337,9 @@ describe('a job', () => {
       parse: (payload) => payload,
       run: async () => 'x'.repeat(2_000_000),
     });
-    const { look, world } = await runOne(long);
+    const { read, world } = await runOne(long);
     await world.advance(1);
-    expect(await look()).toMatchObject({ state: 'succeeded', result: null });
+    expect(await read()).toMatchObject({ state: 'succeeded', result: null });
   });
 
   it('is cancelled while it waits, and then never runs', async () => {
@@ -350,16 +350,16 @@ describe('a job', () => {
       parse: (payload) => payload,
       run: async () => (runs += 1),
     });
-    const { look, manager, jobId, world } = await runOne(counted, {}, { run: false });
-    expect(await look()).toMatchObject({ state: 'queued', attempts: 0 });
+    const { read, manager, jobId, world } = await runOne(counted, {}, { run: false });
+    expect(await read()).toMatchObject({ state: 'queued', attempts: 0 });
     expect(await manager.cancel('shop', jobId)).toBe('cancelled');
     expect(await manager.cancel('shop', jobId)).toBe('already_over');
-    expect(await look()).toMatchObject({ state: 'cancelled', attempts: 0, type: 'counted' });
+    expect(await read()).toMatchObject({ state: 'cancelled', attempts: 0, type: 'counted' });
     await world.advance(60_000);
     expect(runs).toBe(0);
   });
 
-  it('is told to stop when it is cancelled while it runs', async () => {
+  it('is aborted when it is cancelled while it runs', async () => {
     const patient = defineJob({
       type: 'patient',
       rerun: 'safe',
@@ -369,12 +369,12 @@ describe('a job', () => {
           signal.addEventListener('abort', () => reject(signal.reason));
         }),
     });
-    const { look, manager, jobId, world } = await runOne(patient);
+    const { read, manager, jobId, world } = await runOne(patient);
     await world.advance(1);
-    expect(await look()).toMatchObject({ state: 'running', attempts: 1 });
+    expect(await read()).toMatchObject({ state: 'running', attempts: 1 });
     expect(await manager.cancel('shop', jobId)).toBe('stopping');
     await world.advance(1);
-    expect(await look()).toMatchObject({ state: 'cancelled', attempts: 1 });
+    expect(await read()).toMatchObject({ state: 'cancelled', attempts: 1 });
   });
 
   it('is listed by state, newest first', async () => {

@@ -72,13 +72,13 @@ const KNOWN = {
  *
  * What a crash leaves behind, and who picks it up:
  *
- *   before 1    nothing. The client was told nothing, and retries.
+ *   before 1    nothing. The client got no answer, and retries.
  *   after 1     a pending submission. A retry takes it over, finds the id, and goes on with 2.
- *   after 2     a job that nobody was told of. It is found by the scan and runs. A retry takes over, finds the job in
+ *   after 2     a job that was not acknowledged. It is found by the scan and runs. A retry takes over, finds the job in
  *               its place, and commits the same id.
  *   after 3, 4  everything is there; the scan finds the job. A retry is answered with the id.
- *   after 5, 6  a lost run. The lease lapses, or the store is opened anew: `rerun: 'safe'` runs again under a higher
- *               fence, `rerun: 'never'` is in doubt until a person has looked.
+ *   after 5, 6  a lost run. The lease lapses, or the store is reopened: `rerun: 'safe'` runs again under a higher
+ *               fence, `rerun: 'never'` is in doubt until a person resolves it.
  *   after 7     nothing is left to do.
  *
  * A store that writes several records at once does 1 to 3 for a new key in one write; a key that is not new, or is
@@ -131,7 +131,7 @@ export class JobManager implements JobsPort {
   }
 
   /**
-   * For those who create jobs in a system of their own: reserves the key, or tells what became of it. The job's id is
+   * For those who create jobs in a system of their own: reserves the key, or returns its outcome. The job's id is
    * minted with the first reservation and the same for every later one.
    */
   async checkOrReserve(submission: Submission): Promise<Reservation> {
@@ -167,11 +167,11 @@ export class JobManager implements JobsPort {
 
   async list({ tenant, state, limit }: JobQuery): Promise<JobList> {
     const jobs: JobView[] = [];
-    let looked = 0;
+    let scanned = 0;
     const most = tenant === null ? LOOKED_AT_MOST_OF_ALL : LOOKED_AT_MOST;
     const scope = tenant === null ? {} : { scope: runScope(tenant) };
     for await (const view of this.#engine.list({ ...scope, limit: most })) {
-      looked += 1;
+      scanned += 1;
       const job = this.#view(view);
       if (job !== null && (state === undefined || job.queue !== null || job.state === state)) {
         jobs.push(job);
@@ -181,7 +181,7 @@ export class JobManager implements JobsPort {
     const shown = await Promise.all(jobs.slice(0, limit).map((job) => this.#withQueue(job)));
     return {
       jobs: state === undefined ? shown : shown.filter((job) => job.state === state),
-      complete: looked < most && jobs.length <= limit,
+      complete: scanned < most && jobs.length <= limit,
     };
   }
 
@@ -347,14 +347,14 @@ export class JobManager implements JobsPort {
     }
   }
 
-  /** A duplicate of a job that was cancelled is told so: it will not run. */
+  /** A duplicate of a cancelled job is answered so: it will not run. */
   async #again(
     tenant: string,
     { state, outcome, settledAt }: Pick<Replayed, 'state' | 'outcome' | 'settledAt'>,
   ): Promise<Exclude<Answer, { status: 'refused' }>> {
     const answer = this.#settledAnswer(state, outcome, settledAt, true);
     if (answer.status !== 'committed') return answer;
-    // Where the job cannot be looked at, it was taken in all the same.
+    // Where the job cannot be read, it was taken in all the same.
     const job = await this.find(tenant, answer.jobId).catch(() => null);
     if (job?.state !== 'cancelled') return answer;
     return { ...answer, status: 'cancelled', happened: job.attempts === 0 ? 'no' : 'unknown' };
@@ -368,10 +368,10 @@ export class JobManager implements JobsPort {
   ): Extract<Answer, { status: 'committed' | 'rejected' }> {
     const window = state === 'committed' ? this.windows.committedMs : this.windows.rejectedMs;
     const keepMs = Math.max(0, settledAt + window - this.#engine.now());
-    const told = fromJsonBytes(outcome.bytes) as { job_id?: string; reason?: string };
+    const stored = fromJsonBytes(outcome.bytes) as { job_id?: string; reason?: string };
     return state === 'committed'
-      ? { status: 'committed', jobId: told.job_id ?? '', wasDuplicate, keepMs }
-      : { status: 'rejected', reason: told.reason ?? '', wasDuplicate, keepMs };
+      ? { status: 'committed', jobId: stored.job_id ?? '', wasDuplicate, keepMs }
+      : { status: 'rejected', reason: stored.reason ?? '', wasDuplicate, keepMs };
   }
 
   async #settle(
@@ -391,7 +391,7 @@ export class JobManager implements JobsPort {
   async #withQueue(job: JobView): Promise<JobView> {
     const type = job.queue === null ? undefined : this.#types.get(job.type);
     if (type === undefined || !('queue' in type)) return job;
-    const found = await type.queue.look(job.jobId);
+    const found = await type.queue.find(job.jobId);
     return found === null
       ? { ...job, error: 'its queue does not know it any more' }
       : { ...job, ...found };
@@ -414,7 +414,7 @@ export type Reservation =
     }
   | Answer;
 
-/** Records that one listing looks at. Without a tenant, those of submissions and of other doors are among them. */
+/** Records that one listing reads. Without a tenant, those of submissions and of other doors are among them. */
 const LOOKED_AT_MOST = 10_000;
 const LOOKED_AT_MOST_OF_ALL = 100_000;
 const ID_STEP = 'job_id';

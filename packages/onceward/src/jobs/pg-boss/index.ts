@@ -87,7 +87,7 @@ export function pgBossQueue(options: PgBossQueueOptions): TransactionalQueue<Bos
     enqueue: (job) => send(job),
     enqueueWithin: (client, job) =>
       send(job, { executeSql: (text, values) => client.query(text, values) }),
-    async look(jobId): Promise<QueuedJobView | null> {
+    async find(jobId): Promise<QueuedJobView | null> {
       const job = await boss.getJobById(queue, jobId);
       return job === null ? null : viewOf(job);
     },

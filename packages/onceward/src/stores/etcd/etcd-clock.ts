@@ -3,7 +3,7 @@ import { get as getSecure } from 'node:https';
 import { StoreError } from '../../engine/errors.ts';
 import { type DurationMs, type EpochMs, SECOND } from '../../engine/units.ts';
 
-/** How long the others are waited for once a member has told the time. */
+/** How long the others are waited for once a member has sent its time. */
 const GRACE_MS = 300;
 
 /**
@@ -30,11 +30,11 @@ export async function etcdTime(
   if (known.length > 0) return withinSecond(Math.min(...known), Date.now());
   if (answers.length > 0) return null;
   const cause = (asked[0] as PromiseRejectedResult).reason;
-  const message = `no member of etcd tells the time: ${(cause as Error).message}`;
+  const message = `no member of etcd sent its time: ${(cause as Error).message}`;
   throw new StoreError('ONCE_STORE_UNAVAILABLE', message, { cause, applied: 'no' });
 }
 
-/** The header tells seconds only; where our own clock agrees with it, that is the better guess. */
+/** The header has seconds only; where our own clock agrees with it, that is the better guess. */
 function withinSecond(date: EpochMs, own: EpochMs): EpochMs {
   return Math.min(Math.max(own, date), date + SECOND - 1);
 }
@@ -49,7 +49,7 @@ function dateOf(endpoint: string, over: AbortSignal): Promise<EpochMs | null> {
       resolve(Number.isNaN(date) ? null : date);
     });
     request.once('error', (error: NodeJS.ErrnoException) => {
-      // Somebody is there and does not speak HTTP/1.1.
+      // The peer does not speak HTTP/1.1.
       if (error.code?.startsWith('HPE_') === true) resolve(null);
       else reject(over.aborted ? over.reason : error);
     });

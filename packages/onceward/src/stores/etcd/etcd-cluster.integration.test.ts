@@ -84,7 +84,7 @@ describe('an etcd cluster of three', () => {
 
   it('[E12] a process that starts while one member is silent knows the time, is ready and serves, soon', async () => {
     for (let at = 0; at < 3; at += 1) {
-      // Whoever leads may be the one that falls silent: then the others have to elect first.
+      // The leader may be the one that falls silent: then the others have to elect first.
       node(at).pause();
       try {
         const began = performance.now();

@@ -31,7 +31,7 @@ export class EtcdLink {
     const giveUpAt = performance.now() + this.#timeoutMs;
     const run = async () => {
       const channel = this.#channel ?? (await this.#open());
-      // Its caller has been told that it was not sent, or is about to be.
+      // Its caller's promise is rejected as not sent, or is about to be.
       if (performance.now() >= giveUpAt) throw new Error('connecting took too long');
       sent = true;
       try {

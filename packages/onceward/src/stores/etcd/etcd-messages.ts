@@ -67,7 +67,7 @@ export function txnResult(message: Message): TxnResult {
   };
 }
 
-/** Whether a watch tells of a change, or that it cannot go on: either way, it is time to look. */
+/** Whether a watch reports a change or its end: either way, the record is to be read. */
 export function watchHasNews(message: Message): boolean {
   return message.messages(11).length > 0 || message.number(4) === 1;
 }

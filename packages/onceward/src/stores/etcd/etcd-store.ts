@@ -30,7 +30,7 @@ import { encodeValue, keyOf, rangeOf, scannedIn, storedIn } from './stored-value
 /** etcd keeps every key and value in memory and sends them all to a member that joins. */
 const MAX_RECORD_BYTES = 64 * KIB;
 const PAGE = 500;
-/** Records that one pass of a sweeper looks at. They come with their bytes. */
+/** Records that one pass of a sweeper reads. They come with their bytes. */
 const SWEPT_AT_ONCE = 10_000;
 
 const RANGE = '/etcdserverpb.KV/Range';

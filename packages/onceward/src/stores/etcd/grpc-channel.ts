@@ -43,7 +43,7 @@ export class GrpcChannel {
         clearTimeout(timer);
         resolve(channel);
       });
-      // Calls under way are told by their own streams.
+      // Calls in flight get the error from their own streams.
       session.on('error', reject);
       session.once('goaway', () => onClose(channel));
       session.once('close', () => {
@@ -73,7 +73,7 @@ export class GrpcChannel {
     });
   }
 
-  /** One message there, any number back until the returned function is called or `end` is told why it ended. */
+  /** One message there, any number back until the returned function is called or `end` is called with why it ended. */
   stream(
     path: string,
     request: Uint8Array,
@@ -91,7 +91,7 @@ export class GrpcChannel {
     this.#session.destroy();
   }
 
-  /** Whoever waits for an answer keeps the process alive; an idle connection does not. */
+  /** A pending call keeps the process alive; an idle connection does not. */
   #wait(change: 1 | -1): void {
     this.#waiting += change;
     if (this.#waiting > 0) this.#session.ref();
@@ -133,13 +133,13 @@ function onEnd(stream: ClientHttp2Stream, ended: (error: Error | null) => void):
   let status: string | undefined;
   let message = '';
   let failure: Error | null = null;
-  const look = (headers: Record<string, unknown>) => {
+  const readStatus = (headers: Record<string, unknown>) => {
     if (headers['grpc-status'] === undefined) return;
     status = String(headers['grpc-status']);
     message = decodeURIComponent(String(headers['grpc-message'] ?? ''));
   };
-  stream.on('response', look);
-  stream.on('trailers', look);
+  stream.on('response', readStatus);
+  stream.on('trailers', readStatus);
   stream.on('error', (error) => {
     failure = error;
   });

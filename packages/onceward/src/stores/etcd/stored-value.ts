@@ -31,7 +31,7 @@ export function scannedIn(prefix: string, pair: KeyValue): ScannedRecord {
   if (pair.value.length < HEAD_BYTES || state == null || id === null) {
     throw new StoreError(
       'ONCE_RECORD_UNREADABLE',
-      `a key under ${prefix} holds something else than a record; look at it before removing it`,
+      `a key under ${prefix} holds something else than a record; inspect it before removing it`,
       { applied: 'no' },
     );
   }

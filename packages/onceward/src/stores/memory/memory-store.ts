@@ -19,7 +19,7 @@ import { assertFits } from '../record-size.ts';
 import { SlotShards } from '../slots.ts';
 
 export interface MemoryStoreOptions {
-  /** The longest record accepted; 2 MiB unless told. */
+  /** The longest record accepted; 2 MiB by default. */
   readonly maxRecordBytes?: number;
 }
 
@@ -37,7 +37,7 @@ interface Scope {
   records: number;
 }
 
-/** Its bytes are held as a string of them: the collector of garbage minds that far less than a buffer for each. */
+/** Its bytes are held as a binary string: that costs the GC far less than a buffer for each. */
 interface Kept {
   readonly scope: Scope;
   readonly key: string;

@@ -46,7 +46,7 @@ export class ChangeListener {
         return;
       }
       this.#client = client;
-      // What changed before was not heard: everyone looks again.
+      // Earlier notifications were lost: every waiter reads again.
       this.#waiters.wakeAll();
     } catch {
       client?.release(true);

@@ -4,7 +4,7 @@ import type { PgPoolClient } from './pg-driver.ts';
 type Query = (...parameters: readonly unknown[]) => unknown;
 
 /**
- * The connection as the work of a transaction gets it. A BEGIN or COMMIT of somebody who does not know that a
+ * The connection as the work of a transaction gets it. A BEGIN or COMMIT of code that does not know that a
  * transaction is open, such as a mapper's own `transaction()`, would end it half-way: it is refused. The connection
  * cannot be given back either before the transaction has ended.
  */
@@ -32,7 +32,7 @@ function textOf(first: unknown): string {
   return typeof text === 'string' ? text : '';
 }
 
-/** In the way in which the caller wants to be told. */
+/** By callback or promise, as the caller wants it. */
 function refuse(statement: string, parameters: readonly unknown[]): unknown {
   const error = refuseControl(statement);
   const done = parameters.at(-1);

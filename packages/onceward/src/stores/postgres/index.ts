@@ -28,10 +28,10 @@ export interface PostgresStoreOptions {
   readonly timeoutMs?: DurationMs;
   /**
    * How long the work of `store.transact` may take in all, and each call within a transaction of the caller's own;
-   * waiting for other transactions included. Half a minute unless told.
+   * waiting for other transactions included. Half a minute by default.
    */
   readonly transactionTimeoutMs?: DurationMs;
-  /** How many connections may write: two unless told, and the second only under load. More seldom help. */
+  /** How many connections may write: two by default, and the second only under load. More rarely help. */
   readonly connections?: number;
   /** Wakes waiters in other processes by LISTEN, over one connection. Off behind a pooler in transaction mode. */
   readonly notifications?: boolean;

@@ -57,7 +57,7 @@ export class JoinedStore implements RecordStore {
       if (answer === 'collision') throw collision();
       if (answer !== undefined && answer !== 'busy') return answer;
     }
-    throw new StoreError('ONCE_STORE_UNAVAILABLE', 'what stood in the way was gone each time', {
+    throw new StoreError('ONCE_STORE_UNAVAILABLE', 'the conflicting record was removed each time', {
       applied: 'no',
     });
   }
@@ -90,8 +90,8 @@ function explainWithin(cause: unknown): StoreError {
 function otherTransaction(): StoreError {
   return new StoreError(
     'ONCE_INVALID_INPUT',
-    'the transaction in which the operation was claimed has been ended by somebody else, so its effect and its record ' +
-      'are not one; use savepoints within the transaction, and leave its end to whoever began it',
+    'the transaction in which the operation was claimed was ended outside of it, so its effect and its record ' +
+      'are not one; use savepoints within the transaction, and leave its end to the code that began it',
     { applied: 'no' },
   );
 }

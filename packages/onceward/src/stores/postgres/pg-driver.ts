@@ -22,7 +22,7 @@ export interface PgResult {
 }
 
 export interface PgPoolClient extends PgClient {
-  /** Whoever wraps a client may leave `done` alone and return a promise of the result. */
+  /** A wrapped client may ignore `done` and return a promise of the result. */
   query(statement: PgStatement, done: (error: Error | null, result: PgResult) => void): unknown;
   query(text: string, values?: unknown[]): Promise<PgResult>;
   /** `true` ends the connection instead of giving it back. */
@@ -34,7 +34,7 @@ export interface PgPoolClient extends PgClient {
   ): unknown;
 }
 
-/** A notice, a notification or an error, as far as the store looks at it. */
+/** A notice, a notification or an error, as far as the store reads it. */
 export interface PgMessage {
   readonly severity?: string | undefined;
   readonly message?: string | undefined;

@@ -25,7 +25,7 @@ export class PgSession {
   #client: PgPoolClient | null = null;
   #opening: Promise<PgPoolClient> | null = null;
   #epoch: number | null = null;
-  /** Warnings that came with the statement under way. */
+  /** Warnings that came with the statement in flight. */
   #warning: string | null = null;
   #closed = false;
 
@@ -34,7 +34,7 @@ export class PgSession {
     this.#deadlines = new CallDeadlines(timeoutMs, () => this.drop());
   }
 
-  /** Runs one statement, which is one transaction. At most one may be under way. A named one the server remembers. */
+  /** Runs one statement, which is one transaction. At most one may be in flight. A named one the server remembers. */
   async query<Row>(
     text: string,
     values: unknown[],

@@ -49,7 +49,7 @@ async function textOf(key: string): Promise<string | null> {
   return stored === null ? null : Buffer.from(stored.bytes).toString();
 }
 
-/** As if the sweep came between the statement that inserts and the one that looks for what was in its way. */
+/** As if the sweep came between the statement that inserts and the one that reads the conflicting row. */
 async function sweepOnInsert(): Promise<void> {
   await pool.query(`
     create function onceward.sweep() returns trigger language plpgsql as $$
@@ -135,7 +135,7 @@ describe('a batch', () => {
     expect(await textOf('free')).toBe('ours');
   });
 
-  it('[E10] is not spoilt by rows that belong to another operation', async () => {
+  it('[E10] is not corrupted by rows that belong to another operation', async () => {
     const odd = await claim('odd');
     // As if another operation had the same hash.
     await pool.query(`update onceward.records set key = 'someone else', revision = revision + 500`);
@@ -179,7 +179,7 @@ describe('a batch', () => {
   });
 });
 
-/** Until somebody waits for a lock that another transaction has. */
+/** Until a session waits for a lock that another transaction has. */
 async function untilSomebodyWaits(): Promise<void> {
   const waiting = async () => {
     const { rows } = await pool.query('select 1 from pg_locks where not granted');

@@ -63,7 +63,7 @@ function resumeStandbys(): void {
   for (const standby of cluster.standbys) standby.resume();
 }
 
-/** Ends, as an operator might, the waiting of whoever waits for a standby. */
+/** Cancels, as an operator might, the backend that waits for a standby. */
 async function cancelWaits(): Promise<void> {
   for (let tries = 0; tries < 400; tries += 1) {
     const { rows } = await admin.query(
@@ -125,7 +125,7 @@ describe('a primary with two synchronous standbys', () => {
       const began = performance.now();
       await expect(claim(id)).rejects.toMatchObject({ applied: 'unknown' });
       expect(performance.now() - began).toBeLessThan(600 + SLACK_MS);
-      // It is committed here, waits for a standby, and is seen by nobody until then.
+      // It is committed here, waits for a standby, and is invisible until then.
       expect(await store.read(id)).toBeNull();
     } finally {
       resumeStandbys();

@@ -55,7 +55,7 @@ storeSuite({
   },
 });
 
-it('[E1] writes though nobody told it that there is a pooler', async () => {
+it('[E1] writes through a pooler that is not configured', async () => {
   const pool = new pg.Pool({ connectionString: bouncer.url });
   const store = await openPostgresStore({ pool });
   const swapAll = async (round: number) => {

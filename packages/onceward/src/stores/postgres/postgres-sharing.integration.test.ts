@@ -17,7 +17,7 @@ afterAll(async () => {
   await server.dispose();
 });
 
-/** A connection may hear that the server goes when its pool has ended already. */
+/** A connection may get the server's shutdown after its pool has ended. */
 function poolOf(connectionString: string): pg.Pool {
   const own = new pg.Pool({ connectionString });
   own.on('error', () => {});
@@ -114,7 +114,7 @@ describe('a pool that wraps another', () => {
       (query) =>
       async (...args) =>
         query(...args),
-    'returns promises and calls nobody back': (query) => (first, values) =>
+    'returns promises and ignores callbacks': (query) => (first, values) =>
       typeof first === 'string' ? query(first, values) : query(first),
   };
 
@@ -227,7 +227,7 @@ describe('the schema', () => {
     await own.end();
   });
 
-  it('is an error of whoever opens the store when the connection breaks meanwhile', async () => {
+  it('rejects the opening of the store when the connection breaks meanwhile', async () => {
     const own = await newDatabase();
     await (await openPostgresStore({ pool: own })).close();
     const holder = await own.connect();

@@ -71,7 +71,7 @@ export class PostgresStore implements TransactionalStore<PgClient> {
   readonly #swaps: SwapQueue<SwapItem, SwapAnswer>;
   readonly #reads: SwapQueue<ReadItem, ReadAnswer>;
   readonly #hashes = new Recent<string>();
-  /** Not where a pooler is known, or found out, to hand a name to a connection that has never heard it. */
+  /** Not where a pooler is known, or found out, to send a prepared name to a connection that did not prepare it. */
   #statement: string | null;
   readonly #deadlines: CallDeadlines;
   readonly #waiters = new Waiters();
@@ -257,7 +257,7 @@ async function swapBatch(
 
 /** One item for each operation: a batch of the database must not name one twice. */
 function firstOfEach(items: readonly SwapItem[]): readonly SwapItem[] {
-  // Numbers are told apart in a fraction of the time that texts take; the latter hardly ever remain to be compared.
+  // Numbers compare in a fraction of the time that texts take; the texts are hardly ever reached.
   if (new Set(items.map(lockIdOf)).size === items.length) return items;
   const seen = new Set<string>();
   return items.filter(({ hash }) => {

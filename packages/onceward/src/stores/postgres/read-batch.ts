@@ -4,7 +4,7 @@ import { READ, type ReadRow, type RecordRow } from './record-rows.ts';
 
 const CLOCK = `select date_part('epoch', clock_timestamp()) * 1000 as now`;
 
-/** A record to look for, by its hash, or the time of the server. */
+/** A record to read, by its hash, or the time of the server. */
 export type ReadItem = { readonly hash: string } | 'clock';
 
 export type ReadAnswer = { readonly row: RecordRow | null } | { readonly now: EpochMs };

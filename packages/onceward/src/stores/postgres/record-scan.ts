@@ -5,11 +5,11 @@ import { type RecordRow, STATE_NUMBERS, stateOf } from './record-rows.ts';
 
 export type RunQuery = <Row>(text: string, values: unknown[]) => Promise<readonly Row[]>;
 
-/** Pages of the table that one statement looks at: 4 MiB, a few milliseconds. */
+/** Pages of the table that one statement reads: 4 MiB, a few milliseconds. */
 const STEP = 512;
 /** How far one call of the sweeper goes to forget: 256 MiB of table. */
 const LONGEST_SWEEP = 32_768;
-/** And to find claims, of which there are few that nobody asks for again: 64 MiB. */
+/** And to find claims, of which few are abandoned: 64 MiB. */
 const LONGEST_SEARCH = 8_192;
 
 /** What cannot be swept must not hold up what is behind it. */
@@ -30,12 +30,12 @@ const FORGET = `with due as (
     select hash, revision from onceward.records
     where ctid >= $1::tid and ctid < $2::tid and state in (2, 3) and due_at <= $3
     limit $4 for update skip locked
-  ), gone as (
+  ), deleted as (
     delete from onceward.records r using due
     where r.hash = due.hash and r.revision = due.revision returning 1
-  ) select count(*)::int as forgotten from gone`;
+  ) select count(*)::int as forgotten from deleted`;
 
-/** Past those that an open transaction has told: nothing that sweeps may wait. */
+/** Skips rows locked by an open transaction: a sweep must not wait. */
 const FORGET_WAITERS = `delete from onceward.waiting where ctid = any (array(
     select ctid from onceward.waiting where until < now() for update skip locked))`;
 

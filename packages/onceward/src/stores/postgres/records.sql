@@ -1,11 +1,11 @@
 -- onceward.records    one row per operation. `hash` is the first half of the SHA-256 of scope and key; both stand
---                     beside it and are compared by whoever reads it or loses to it, so two operations can never be
+--                     beside it and are compared by every reader and every loser, so two operations can never be
 --                     taken for one. It is the only index: a claim and its settle touch nothing else. Pages are
 --                     filled to 40 % by claims, because a settled record is larger than its claim: nine of ten
 --                     settles then stay on their page (HOT), and the pages end up full all the same.
 -- onceward.revisions  a sequence: a revision is never given out twice, whatever is rolled back. Only a server that
 --                     crashes may give those again that no committed row has.
--- onceward.waiting    who wants to be told of a change; unlogged, since a waiter that is not told asks again.
+-- onceward.waiting    who wants to be notified of a change; unlogged, since a waiter also polls.
 
 create table onceward.records (
   hash uuid primary key,

@@ -6,7 +6,7 @@ import { SWAP_BATCH } from './swap-batch.sql.ts';
 /** One entry a version. An entry that was released never changes. */
 const MIGRATIONS: readonly string[] = [RECORDS + SWAP_BATCH];
 
-/** What the records table must look like, as `information_schema` tells it. */
+/** The columns of the records table, as `information_schema` lists them. */
 const RECORD_COLUMNS = [
   'hash uuid',
   'scope text',

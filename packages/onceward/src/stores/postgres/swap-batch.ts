@@ -35,8 +35,8 @@ export const SWAP = `select ${EPOCH}, s.*
   from onceward.swap_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) s`;
 
 /**
- * The same within the caller's transaction, which is told. If another one is named than is open, nothing is done and
- * nothing is told: the condition looks at no row, so the server tests it before it calls the function.
+ * The same within the caller's transaction, whose id is returned. If another one is named than is open, nothing is
+ * done or returned: the condition reads no row, so the server tests it before it calls the function.
  */
 export const SWAP_WITHIN = `select pg_current_xact_id()::text as transaction, s.*
   from onceward.swap_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) s
@@ -51,18 +51,18 @@ export class SwapBatch {
   readonly #items: readonly SwapItem[];
   readonly #new: Write[] = [];
   readonly #changed: Write[] = [];
-  readonly #gone: SwapItem[] = [];
+  readonly #removed: SwapItem[] = [];
 
   constructor(items: readonly SwapItem[]) {
     this.#items = items;
-    const groups = { new: this.#new, changed: this.#changed, gone: this.#gone };
+    const groups = { new: this.#new, changed: this.#changed, removed: this.#removed };
     for (const item of items) groups[groupOf(item)].push(item as Write);
   }
 
   /** One array per column. */
   parameters(waitForLocks: boolean): unknown[] {
     return [
-      int4Array([...this.#new, ...this.#changed, ...this.#gone], lockIdOf),
+      int4Array([...this.#new, ...this.#changed, ...this.#removed], lockIdOf),
       uuidArray(this.#new, hashIn),
       textArray(this.#new, ({ id }) => id.scope),
       textArray(this.#new, ({ id }) => id.key),
@@ -74,8 +74,8 @@ export class SwapBatch {
       int2Array(this.#changed, stateIn),
       int8Array(this.#changed, dueIn),
       byteaArray(this.#changed, bytesIn),
-      uuidArray(this.#gone, hashIn),
-      int8Array(this.#gone, expectedIn),
+      uuidArray(this.#removed, hashIn),
+      int8Array(this.#removed, expectedIn),
       waitForLocks,
     ];
   }
@@ -90,7 +90,7 @@ export class SwapBatch {
     const places = {
       new: 0,
       changed: this.#new.length,
-      gone: this.#new.length + this.#changed.length,
+      removed: this.#new.length + this.#changed.length,
     };
     return this.#items.map((item) => {
       places[groupOf(item)] += 1;
@@ -101,8 +101,8 @@ export class SwapBatch {
   }
 }
 
-function groupOf({ expected, next }: SwapItem): 'new' | 'changed' | 'gone' {
-  if (next === null) return 'gone';
+function groupOf({ expected, next }: SwapItem): 'new' | 'changed' | 'removed' {
+  if (next === null) return 'removed';
   return expected === null ? 'new' : 'changed';
 }
 
@@ -133,7 +133,7 @@ function answerIn(row: SwapRow, { id }: SwapItem): SwapAnswer {
   return { won: false, current: { revision, bytes: row.bytes } };
 }
 
-/** Four bytes of the hash: two operations seldom share it. */
+/** Four bytes of the hash: two operations rarely share it. */
 export function lockIdOf({ hash }: SwapItem): number {
   let id = 0;
   for (let at = 0; at < 4; at += 1) id = (id << 8) | hash.charCodeAt(at);

@@ -10,7 +10,7 @@ export interface Transactions {
   readonly deadlines: CallDeadlines;
   /** For what comes in between, all of it. */
   readonly timeoutMs: DurationMs;
-  /** Told when a commit was sent and it is not known whether it was carried out. */
+  /** Called when a commit was sent and its outcome is unknown. */
   onDoubt(): void;
 }
 
@@ -74,7 +74,7 @@ export async function runInTransaction<T>(
   }
 }
 
-/** What the work does later, on a connection that has ended, is nobody's business any more. */
+/** What the work does later, on a connection that has ended, is ignored. */
 function inTime<T>(working: Promise<T>, ms: DurationMs): Promise<T> {
   return new Promise((resolve, reject) => {
     const message = `the transaction took longer than transactionTimeoutMs, ${ms} ms, and was rolled back`;

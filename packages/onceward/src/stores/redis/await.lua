@@ -1,4 +1,4 @@
--- Marks a record as awaited, so that whoever replaces it tells those who listen. Nobody else pays for telling.
+-- Marks a record as awaited, so that its next writer publishes the change. Other writers publish nothing.
 --
 --   KEYS[1]  the record
 --   ARGV[1]  the revision that was seen, 8 characters

@@ -3,7 +3,7 @@ const PATIENCE = 8;
 
 /**
  * Whether claims that come together are worth trying as one command, which fails where any of the keys is taken. It is
- * guessed from how the last tries went; while in doubt, only one is under way at a time.
+ * guessed from how the last tries went; while in doubt, only one is in flight at a time.
  */
 export class ClaimsGuess {
   #isTrusted = true;
@@ -34,7 +34,7 @@ export class ClaimsGuess {
     this.#patience = PATIENCE;
   }
 
-  /** The command is not to be had. */
+  /** The command is not available. */
   forbid(): void {
     this.#isForbidden = true;
   }

@@ -106,7 +106,7 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<RedisS
     await Promise.all(masters.map((link) => link.call('SCRIPT', 'LOAD', SWAP)));
     if (options.notifications !== false) {
       subscriptions = await RedisLink.connect(openAny, timeoutMs, {
-        // What changed while there was no connection was not heard: everyone looks again.
+        // Notifications were lost while there was no connection: every waiter reads again.
         connected: () => waiters.wakeAll(),
         message: (key) => waiters.wake(key),
       });

@@ -63,7 +63,7 @@ export function swapArguments(swaps: readonly KeySwap[]): Buffer[] {
   return args;
 }
 
-/** How many bytes it takes on its way, but for those of the protocol. */
+/** How many bytes it takes on the wire, without the protocol's. */
 export function sizeOf({ key, next, lifetime }: KeySwap): number {
   return key.length + FRAME + lifetime.length + valueLength(next);
 }

@@ -6,7 +6,7 @@ import type { RedisLink } from './redis-link.ts';
 import type { RedisServers } from './redis-servers.ts';
 import { decodeValue, HEAD_BYTES, idOf, patternOf, type StoredValue } from './stored-value.ts';
 
-/** How many keys one SCAN looks at: well under a millisecond of the server's time. */
+/** How many keys one SCAN visits: well under a millisecond of the server's time. */
 export const PAGE = 250;
 
 /**

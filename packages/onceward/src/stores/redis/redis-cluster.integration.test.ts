@@ -144,7 +144,7 @@ describe.each(Object.keys(WAYS))('a cluster through %s', (name) => {
     await giveBack(slot, target, source);
   });
 
-  it('[E12] a node that is gone takes its own keys with it, and no others', async () => {
+  it('[E12] a node that is down takes its own keys with it, and no others', async () => {
     const prefix = `gone-${name}:`;
     const store = await open(way, prefix, 1_000);
     const [here, gone] = [idOn(0, prefix), idOn(2, prefix)];

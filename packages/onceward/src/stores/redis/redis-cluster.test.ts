@@ -45,7 +45,7 @@ describe('a call to a cluster', () => {
     cluster.close();
   });
 
-  it('[E12] is told what became of it, and not what became of ASKING', async () => {
+  it('[E12] gets its own reply, and not that of ASKING', async () => {
     const moving: Answer = async (port, [name]) => {
       if (port === 1) throw new Error('ASK 1 127.0.0.1:2');
       if (name === 'ASKING') throw new Error('NOPERM this user has no permissions');

@@ -6,10 +6,10 @@ import { RedisLink } from './redis-link.ts';
 import type { RedisServers } from './redis-servers.ts';
 import { SLOTS, slotOf } from './wire/hash-slot.ts';
 
-/** How often one call is sent on to another node before it is given up. */
+/** How often one call is redirected to another node before it fails. */
 const MAX_REDIRECTIONS = 5;
-/** Between two looks at who holds what, while nodes are out of reach. */
-const LOOK_PAUSE_MS: DurationMs = 200;
+/** Between two refreshes of the slot map, while nodes are out of reach. */
+const REFRESH_PAUSE_MS: DurationMs = 200;
 const REDIRECTION = /Redis refused: (MOVED|ASK) (\d+) (\S*):(\d+)/;
 
 /**
@@ -24,8 +24,8 @@ export class RedisCluster implements RedisServers {
   readonly #links = new Map<string, Promise<RedisLink>>();
   /** The name of the node that holds each slot. */
   readonly #holders: string[] = new Array<string>(SLOTS).fill('');
-  #looking: Promise<void> | null = null;
-  #lookedAt = 0;
+  #refreshing: Promise<void> | null = null;
+  #refreshedAt = 0;
   #closed = false;
 
   private constructor(openTo: (address: Address) => OpenConnection, timeoutMs: DurationMs) {
@@ -41,7 +41,7 @@ export class RedisCluster implements RedisServers {
   ): Promise<RedisCluster> {
     const cluster = new RedisCluster(openTo, timeoutMs);
     try {
-      await cluster.#look(seeds.map(nameOf));
+      await cluster.#refresh(seeds.map(nameOf));
     } catch (error) {
       cluster.close();
       throw error;
@@ -64,13 +64,13 @@ export class RedisCluster implements RedisServers {
         const link = await this.#linkTo(name);
         if (performance.now() > giveUpAt) throw late(this.#timeoutMs, 'no');
         // Sent together, so that nothing of another call comes between the two. Where it is refused, the command itself
-        // still may not be: only its own reply tells what became of it.
+        // still may not be: only its own reply has the outcome.
         if (asking) link.call('ASKING').catch(() => {});
         return await link.send(command);
       } catch (error) {
         const redirection = REDIRECTION.exec((error as Error).message);
         if (redirection === null) {
-          this.#lookLater();
+          this.#refreshLater();
           throw error;
         }
         if (hops === MAX_REDIRECTIONS || performance.now() > giveUpAt) throw error;
@@ -121,18 +121,18 @@ export class RedisCluster implements RedisServers {
     return opening;
   }
 
-  #lookLater(): void {
-    if (this.#closed || performance.now() - this.#lookedAt < LOOK_PAUSE_MS) return;
-    this.#looking ??= this.#look([...this.#names(), ...this.#links.keys()])
+  #refreshLater(): void {
+    if (this.#closed || performance.now() - this.#refreshedAt < REFRESH_PAUSE_MS) return;
+    this.#refreshing ??= this.#refresh([...this.#names(), ...this.#links.keys()])
       .catch(() => {})
       .finally(() => {
-        this.#looking = null;
+        this.#refreshing = null;
       });
   }
 
   /** Asks one node after the other who holds what, until one answers. */
-  async #look(names: readonly string[]): Promise<void> {
-    this.#lookedAt = performance.now();
+  async #refresh(names: readonly string[]): Promise<void> {
+    this.#refreshedAt = performance.now();
     let failure: unknown = unavailable('no node of the cluster is known');
     for (const name of new Set(names)) {
       try {

@@ -129,7 +129,7 @@ export function reasonOf(cause: unknown): string {
 
 /** Redis answers with a code in capitals when it has refused a command; then nothing was done. */
 const REFUSAL = /^-?[A-Z]{2,} /;
-/** What proxies say in the same form of a command that they had sent on. */
+/** What proxies say in the same form of a command that they had forwarded. */
 const OF_A_PROXY = /^-?ERR .*(connection|conn reset|timed out|timeout|closed|upstream|backend)/i;
 
 function explain(cause: unknown): StoreError {

@@ -41,7 +41,7 @@ export const GRACE_MS: DurationMs = 2 * MINUTE;
 const MAX_RECORD_BYTES = 8 * MIB;
 /** Keeps a call of the script well under a millisecond of the server's time. */
 const MAX_BATCH = 128;
-/** Keys that one pass of a sweeper looks at. */
+/** Keys that one pass of a sweeper visits. */
 const SWEPT_AT_ONCE = 25_000;
 
 interface Script {
@@ -106,7 +106,7 @@ export class RedisStore implements RecordStore {
     });
     this.#rounds = new Rounds(
       () => scanHeads(parts.servers, parts.prefix, undefined),
-      // A page has looked at so many keys even where none of them is ours.
+      // A page has visited so many keys even where none of them is ours.
       ([, heads]) => Math.max(PAGE, heads.length),
       SWEPT_AT_ONCE,
     );
@@ -170,7 +170,7 @@ export class RedisStore implements RecordStore {
       this.#traits = { ...this.#traits, durability };
       this.#findings = findings;
     } catch {
-      // Out of reach: what was proven last stays, and the calls themselves tell.
+      // Out of reach: what was proven last stays, and the calls themselves fail.
     }
   }
 
@@ -277,7 +277,7 @@ export class RedisStore implements RecordStore {
   }
 
   async #revisionAbove(seen: Revision): Promise<Revision> {
-    // A reservation under way may be older than what was seen; the one after it cannot be.
+    // A reservation in flight may be older than what was seen; the one after it cannot be.
     for (let tries = 0; tries < 3; tries += 1) {
       const revision = this.#revisions.take(seen, performance.now());
       if (revision !== null) return revision;

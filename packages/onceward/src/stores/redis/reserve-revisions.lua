@@ -1,4 +1,4 @@
--- Reserves a block of revisions that nobody has or will have.
+-- Reserves a block of revisions that is never given out again.
 --
 --   KEYS[1]  the last revision reserved so far
 --   ARGV[1]  how many to reserve

@@ -34,7 +34,7 @@ describe('the source of revisions', () => {
     vi.useRealTimers();
   });
 
-  it('[E5] never gives a revision twice, whoever draws', async () => {
+  it('[E5] never gives a revision twice, to any process', async () => {
     const server = counter();
     const sources = [new RevisionSource(server.reserve), new RevisionSource(server.reserve)];
     const drawn: number[] = [];

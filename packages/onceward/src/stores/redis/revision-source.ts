@@ -6,7 +6,7 @@ export const BLOCK_SIZE = 1_024;
 
 /**
  * How long a block may be drawn from. A forgotten record leaves its revision behind for longer than this plus the
- * time a call may take, so whoever claims the key afterwards draws from a block reserved later: revisions of one key
+ * time a call may take, so a later claim of the key draws from a block reserved later: revisions of one key
  * rise although claims are minted here and not in Redis.
  */
 export const BLOCK_LIFE_MS: DurationMs = 20_000;

@@ -6,8 +6,8 @@ import type { EpochMs } from '../../engine/units.ts';
 /**
  * What stands under a record's key: revision (8 bytes of 7 bits each), state and form (1), due time (7, likewise; all
  * ones is never), then the record's bytes. The revision comes first because the swap script compares it without
- * decoding. Where the record was forgotten its highest bit is set, so that nobody can replace it by naming its
- * revision. Where somebody waits for it to change, the bit below is set: see `await.lua.ts`.
+ * decoding. Where the record was forgotten its highest bit is set, so that no caller can replace it by naming its
+ * revision. Where a caller waits for it to change, the bit below is set: see `await.lua.ts`.
  */
 export interface StoredValue {
   readonly revision: Revision;
@@ -80,7 +80,7 @@ export function decodeValue(buffer: Buffer): StoredValue {
   if (buffer.length < HEAD_BYTES || state === undefined) {
     throw new StoreError(
       'ONCE_RECORD_UNREADABLE',
-      'a key of the store holds something else than a record; look at it before removing it',
+      'a key of the store holds something else than a record; inspect it before removing it',
       { applied: 'no' },
     );
   }

@@ -182,7 +182,7 @@ describe('claims that come together', () => {
     expect([together, sent]).toEqual([[keys], [keys, keys]]);
   });
 
-  it('[E12] are not made again when nobody knows whether they were made', async () => {
+  it('[E12] are not retried when their outcome is unknown', async () => {
     const { add, sent } = setUp(allWon, 128, refusal('unknown'));
     const results = await Promise.all(keys.map((key) => outcomeOf(add(claimOf(key)))));
     for (const result of results) expect(result).toMatchObject({ applied: 'unknown' });

@@ -21,7 +21,7 @@ export interface SwapBatchesOptions {
   judge(swap: KeySwap, found: Reply): SwapResult | Promise<SwapResult>;
 }
 
-/** A swap that somebody waits for. */
+/** A swap with its pending promise. */
 export interface AwaitedSwap extends KeySwap {
   readonly addedAt: DurationMs;
   resolve(result: SwapResult | Promise<SwapResult>): void;
@@ -74,7 +74,7 @@ export class SwapBatches {
     const { timeoutMs } = this.#options;
     const batch: AwaitedSwap[] = [];
     for (const swap of this.#waiting) {
-      // The process was frozen in between: whoever asked has left.
+      // The process was frozen in between: the caller has timed out.
       if (now - swap.addedAt > timeoutMs) swap.reject(neverSent(timeoutMs));
       else batch.push(swap);
     }
@@ -114,7 +114,7 @@ export class SwapBatches {
       (reply) => {
         if (reply === 1) {
           this.#guess.wasRight();
-          this.#tell(claims, 1, sentAt);
+          this.#settleAll(claims, 1, sentAt);
         } else {
           this.#guess.wasWrong();
           this.#claimEach(claims, sentAt, doubt);
@@ -122,7 +122,7 @@ export class SwapBatches {
       },
       (error: unknown) => {
         this.#guess.wasWrong();
-        if (isNotToBeHad(error)) this.#guess.forbid();
+        if (isUnavailableCommand(error)) this.#guess.forbid();
         if (isRefused(error)) this.#claimEach(claims, sentAt, fail);
         else for (const { reject } of claims) reject(error);
       },
@@ -130,8 +130,8 @@ export class SwapBatches {
   }
 
   /**
-   * Together they were refused: one of the keys is taken, or the command is not to be had. Whoever could not be
-   * answered in time is not sent again.
+   * Together they were refused: one of the keys is taken, or the command is not available. A claim that could not
+   * be answered in time is not sent again.
    */
   #claimEach(
     claims: readonly AwaitedSwap[],
@@ -156,14 +156,14 @@ export class SwapBatches {
   #await(batch: readonly AwaitedSwap[], replies: Promise<Reply>): void {
     const sentAt = performance.now();
     replies.then(
-      (reply) => this.#tell(batch, reply, sentAt),
+      (reply) => this.#settleAll(batch, reply, sentAt),
       (error: unknown) => {
         for (const { reject } of batch) reject(error);
       },
     );
   }
 
-  #tell(batch: readonly AwaitedSwap[], replies: Reply, sentAt: DurationMs): void {
+  #settleAll(batch: readonly AwaitedSwap[], replies: Reply, sentAt: DurationMs): void {
     const now = performance.now();
     this.#roundTripMs = now - sentAt;
     const each = Array.isArray(replies) ? (replies as Reply[]) : null;
@@ -211,7 +211,7 @@ function isRefused(error: unknown): boolean {
 }
 
 /** A user of Redis may be denied a command, and a proxy may not know it. */
-function isNotToBeHad(error: unknown): boolean {
+function isUnavailableCommand(error: unknown): boolean {
   return error instanceof StoreError && /NOPERM|unknown command/i.test(error.message);
 }
 

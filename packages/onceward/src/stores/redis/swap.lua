@@ -13,7 +13,7 @@
 -- of every string, and would do so once more for what is cut out of another.
 --
 -- Every call into Redis costs about as much as a plain command, so a claim is one and a replacement two, and nothing is
--- decoded. Only a record that somebody awaits (see `await.lua`) is worth a third: its head differs from the expected
+-- decoded. Only a record that is awaited (see `await.lua`) is worth a third: its head differs from the expected
 -- one in a single bit.
 --
 -- A refusal of one record must not hide what was done to the others: calls give errors instead of raising them. A user

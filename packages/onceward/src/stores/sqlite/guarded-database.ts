@@ -2,7 +2,7 @@ import { findTransactionControl, refuseControl } from '../transaction-control.ts
 import type { SqliteDatabase } from './sqlite-driver.ts';
 
 /**
- * The connection as the work of a transaction gets it. A BEGIN or COMMIT of somebody who does not know that a
+ * The connection as the work of a transaction gets it. A BEGIN or COMMIT of code that does not know that a
  * transaction is open would end it half-way: it is refused.
  */
 export function guardedDatabase(database: SqliteDatabase): SqliteDatabase {

@@ -27,7 +27,7 @@ interface SharedOptions {
 /** The file is opened in a thread of its own, in WAL mode and with full synchronisation. */
 export interface SqlitePathOptions extends SharedOptions {
   readonly path: string;
-  /** Which driver opens it; the first that can be loaded unless told. */
+  /** Which driver opens it; by default the first that can be loaded. */
   readonly driver?: SqliteDriver;
 }
 

@@ -30,7 +30,7 @@ const STATES: readonly (RecordState | null)[] = [
   'in_doubt',
 ];
 
-/** How many places of the table one statement of a scan or sweep looks at. */
+/** How many places of the table one statement of a scan or sweep reads. */
 const STRETCH = 5_000;
 /** How many stretches one call of the sweeper goes. */
 const MAX_STRETCHES = 100;
@@ -90,7 +90,7 @@ export class RecordTable {
     this.#forget = prepare(
       `delete from ${table} where place in (
          select place from ${table} where place >= ? and place < ?
-           and state in (2, 3) and due_at <= ? limit ?) returning 1 as gone`,
+           and state in (2, 3) and due_at <= ? limit ?) returning 1 as deleted`,
     );
     this.#count = prepare(`select state, count(*) as records from ${table} group by state`);
   }

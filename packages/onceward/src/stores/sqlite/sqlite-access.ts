@@ -45,7 +45,7 @@ export async function shareDatabase(
   return {
     proof: file.proof,
     call: async (verb, ...parameters) => {
-      if (closed) throw gone('the store is closed', 'no');
+      if (closed) throw unavailable('the store is closed', 'no');
       const calls = file as unknown as Record<string, (...args: unknown[]) => never>;
       return patiently(() => (calls[verb] as (...args: unknown[]) => never)(...parameters));
     },
@@ -71,7 +71,7 @@ export async function openInThread(options: ThreadOptions): Promise<SqliteAccess
   let closing: Promise<void> | null = null;
 
   const ask = <T>(id: number, send: () => void): Promise<T> => {
-    if (ended) return Promise.reject(gone('the store is closed', 'no'));
+    if (ended) return Promise.reject(unavailable('the store is closed', 'no'));
     return new Promise<T>((resolve, reject) => {
       waiting.set(id, { resolve: resolve as (result: unknown) => void, reject });
       // A process may end while the thread is idle, but not while someone waits for it.
@@ -88,7 +88,7 @@ export async function openInThread(options: ThreadOptions): Promise<SqliteAccess
   });
   const end = (why: string) => {
     ended = true;
-    for (const caller of waiting.values()) caller.reject(gone(why, 'unknown'));
+    for (const caller of waiting.values()) caller.reject(unavailable(why, 'unknown'));
     waiting.clear();
   };
   worker.on('error', (error) => end(`the thread of the database died: ${error.message}`));
@@ -117,12 +117,12 @@ export async function openInThread(options: ThreadOptions): Promise<SqliteAccess
     call: (verb, ...parameters) =>
       closing === null
         ? call(verb, ...parameters)
-        : Promise.reject(gone('the store is closed', 'no')),
+        : Promise.reject(unavailable('the store is closed', 'no')),
     close: () => (closing ??= closeThread()),
   };
 }
 
-/** A driver is looked for beside this library; where that was bundled, beside the program or in its folder. */
+/** A driver is resolved beside this library; where that was bundled, beside the program or in its folder. */
 function driverHomes(): string[] {
   const homes = [import.meta.url, process.argv[1], join(process.cwd(), 'package.json')];
   return homes.filter((home): home is string => home !== undefined && isFile(home));
@@ -136,10 +136,10 @@ function fromThread(error: NonNullable<WorkerResponse['error']>): StoreError {
   return new StoreError(error.code, error.message, { applied: error.applied });
 }
 
-function gone(message: string, applied: 'no' | 'unknown'): StoreError {
+function unavailable(message: string, applied: 'no' | 'unknown'): StoreError {
   return new StoreError('ONCE_STORE_UNAVAILABLE', message, { applied });
 }
 
 function locked(ms: DurationMs): StoreError {
-  return gone(`another connection has been writing to the file for ${ms} ms`, 'no');
+  return unavailable(`another connection has been writing to the file for ${ms} ms`, 'no');
 }

@@ -6,7 +6,7 @@ export interface SqliteDatabase {
   prepare(sql: string): SqliteStatement;
   exec(sql: string): unknown;
   close(): unknown;
-  /** Whether a transaction is open, where the driver tells: under either name. */
+  /** Whether a transaction is open, where the driver reports it: under either name. */
   readonly inTransaction?: boolean;
   readonly isTransaction?: boolean;
 }
@@ -62,14 +62,14 @@ function loadDriver(name: SqliteDriver, homes: readonly string[]): Constructor {
 
 /** The first of the homes that has it decides, also when what it has cannot be loaded. */
 function requireFrom(name: string, homes: readonly string[]): unknown {
-  let told: unknown;
+  let last: unknown;
   for (const home of homes) {
     try {
       return createRequire(home)(name);
     } catch (error) {
-      told = error;
+      last = error;
       if ((error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') break;
     }
   }
-  throw told;
+  throw last;
 }

@@ -91,7 +91,7 @@ export class SqliteFile implements SqliteCalls {
         this.#database.exec('rollback');
         throw new SqliteBusy();
       }
-      // After a failed sync nobody knows what is on disk, and a second one may succeed without having written it.
+      // After a failed sync it is unknown what is on disk, and a second one may succeed without having written it.
       this.#failure = new StoreError(
         'ONCE_STORE_FAILED',
         `SQLite could not commit, and the store has stopped: ${(error as Error).message}`,

@@ -1,7 +1,7 @@
 import { StoreError } from '../../engine/errors.ts';
 import type { SqliteDatabase } from './sqlite-driver.ts';
 
-/** Tells one copy of SQLite from another: the source it was built from, and how it was built. */
+/** Identifies a copy of SQLite: the source it was built from, and how it was built. */
 export function libraryOf(database: SqliteDatabase): string {
   const source = database.prepare('select sqlite_source_id() as id').get() as { id: string };
   const options = database.prepare('pragma compile_options').all() as Record<string, string>[];

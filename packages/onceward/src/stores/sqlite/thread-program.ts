@@ -1,6 +1,6 @@
 /**
  * What the thread of the database runs, as text, because a file would have to be found again: a bundler moves the
- * code that looks for it and leaves the file behind. Run from source, the thread has to be taught TypeScript first.
+ * code that resolves it and leaves the file behind. Run from source, the thread has to be taught TypeScript first.
  * The build writes the whole program in place of this function (scripts/thread-program.mjs).
  */
 export function threadProgram(): string {

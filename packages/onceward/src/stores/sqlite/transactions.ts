@@ -48,11 +48,11 @@ function rollBack(database: SqliteDatabase): void {
   try {
     database.exec('rollback');
   } catch {
-    // Whoever waits for the connection finds out whether it is free.
+    // The next caller finds out whether the connection is free.
   }
 }
 
-/** A constraint that is checked at the end, or a lock, leaves nothing behind. After a failed write nobody knows. */
+/** A constraint that is checked at the end, or a lock, leaves nothing behind. After a failed write it is unknown. */
 function notCommitted(cause: Error): StoreError {
   const isRefusal = /constraint/i.test(cause.message) || isBusy(cause);
   return isRefusal

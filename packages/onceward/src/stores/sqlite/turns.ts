@@ -12,7 +12,7 @@ export interface Pace {
 
 /**
  * Runs what it is given one after the other. SQLite has no queue: who waits for the file tries now and then, and would
- * never find it free between two transactions in a row. So there is a pause in the midst of many.
+ * never find it free between two transactions in a row. So there is a pause between many.
  */
 export function takeTurns(pace: Pace): <T>(run: () => Promise<T>) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();

@@ -11,7 +11,7 @@ export interface ThreadOptions {
 }
 
 export interface WorkerStart extends ThreadOptions {
-  /** Files, by path or URL, from which a driver that is not Node's own is looked for, one after the other. */
+  /** Files, by path or URL, from which a driver that is not Node's own is resolved, one after the other. */
   readonly driverHomes: readonly string[];
 }
 

@@ -5,7 +5,7 @@ import { IdBytes } from './id-bytes.ts';
 import { RecordTable } from './record-table.ts';
 import { WalStore } from './wal-store.ts';
 
-/** Nearly every id shares its hash with others: the store must tell them apart by their bytes. */
+/** Nearly every id shares its hash with others: the store must distinguish them by their bytes. */
 class WeakIdBytes extends IdBytes {
   override load(id: { scope: string; key: string }): void {
     super.load(id);
@@ -32,8 +32,8 @@ async function openWeak(fileSystem: PowerCutDisk): Promise<WalStore> {
 }
 
 /**
- * A caller that shows the revision of one record for another is told apart by the hash alone. With 64 bits and a
- * secret seed that takes a mistake and a coincidence that nobody will see.
+ * A caller that shows the revision of one record for another is caught by the hash alone. With 64 bits and a
+ * secret seed that takes a mistake and a coincidence that will not happen.
  */
 const WHY = 'these histories use the revision of one record for another';
 

@@ -10,8 +10,8 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
  * An operation's id as bytes and as a seeded 64-bit hash. One object is loaded again for every call: it is read before
  * anyone else can load it, that is, before the next `await`.
  *
- * The seed is secret and differs between stores, so that nobody can choose keys that collide. Where two ids
- * do collide, the store tells them apart by their bytes.
+ * The seed is secret and differs between stores, so that no client can choose keys that collide. Where two ids
+ * do collide, the store distinguishes them by their bytes.
  */
 export class IdBytes {
   readonly bytes = Buffer.allocUnsafeSlow(2 * MAX_NAME_BYTES);

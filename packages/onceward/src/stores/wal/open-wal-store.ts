@@ -8,15 +8,15 @@ import { WalStore } from './wal-store.ts';
 export interface WalStoreOptions {
   /** The folder of the store, of its own; created where it is missing. */
   readonly directory: string;
-  /** The longest record accepted; 2 MiB unless told. */
+  /** The longest record accepted; 2 MiB by default. */
   readonly maxRecordBytes?: number;
-  /** The size of one file of the log; 64 MiB unless told. */
+  /** The size of one file of the log; 64 MiB by default. */
   readonly segmentBytes?: number;
-  /** Told of every damaged place, while opening and later. */
+  /** Called for every damaged place, while opening and later. */
   readonly onDamage?: (damage: Damage) => void;
   /**
-   * Open although records are lost. Damaged records whose id can be told need no such leave: they are kept as they
-   * are, and come back as in doubt. For the others the store refuses to open, because it could not tell a lost
+   * Open although records are lost. Damaged records whose id is readable need no such leave: they are kept as they
+   * are, and come back as in doubt. For the others the store refuses to open, because it could not distinguish a lost
    * record from one that never was, and an operation might happen twice.
    */
   readonly acceptDamage?: boolean;

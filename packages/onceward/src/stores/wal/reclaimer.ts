@@ -1,11 +1,11 @@
 import type { SegmentLog } from '../../segment-log/index.ts';
-import { IN_DOUBT, markMoved, tellsItsId } from './record-entry.ts';
+import { hasReadableId, IN_DOUBT, markMoved } from './record-entry.ts';
 import { BUSY, FREE, UNBORN } from './record-index.ts';
 import { MoveFlight, type WriteRoom } from './write-entry.ts';
 
 /** How many records are carried over at a time: a bounded share of each batch. */
 const WINDOW = 64;
-/** How many rows are looked at between two turns of the event loop. */
+/** How many rows are visited in one turn of the event loop. */
 const SLICE = 16_384;
 /** Each round leaves only what was being written when it passed. If that never ends, the next occasion will do. */
 const MAX_ROUNDS = 100;
@@ -38,7 +38,7 @@ export class Reclaimer {
     this.#onStuck = onStuck;
   }
 
-  /** Looks whether there is something to give back, and does so in the background. */
+  /** Checks whether a segment can be reclaimed, and does so in the background. */
   nudge(): void {
     if (this.#running !== null || this.#isStopped || this.#candidate() === null) return;
     this.#running = this.#run().finally(() => {
@@ -108,7 +108,7 @@ export class Reclaimer {
   async #move(row: number, segment: number): Promise<boolean> {
     const { table, flights } = this.#room;
     const { index } = table;
-    // A write under way decides for itself where the record will be; if it stays here, the next round finds it.
+    // A write in flight decides for itself where the record will be; if it stays here, the next round finds it.
     const flight = flights.of(row, index);
     if (flight) {
       await flight.ended();
@@ -122,7 +122,7 @@ export class Reclaimer {
     if (!isStill || state === FREE || index.hasFlag(row, BUSY)) return true;
     if (isIntact) {
       markMoved(payload, state, revision, index.dueAt(row));
-    } else if (tellsItsId(payload, table.id)) {
+    } else if (hasReadableId(payload, table.id)) {
       markMoved(payload, IN_DOUBT, revision, Infinity);
     } else {
       this.#onStuck(segment, offset);

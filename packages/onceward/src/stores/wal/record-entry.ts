@@ -10,7 +10,7 @@ import type { IdBytes } from './id-bytes.ts';
  * forget  kind 1 · unused 7, then for each record forgotten: hash 8 · revision 8
  *
  * A written record's revision is its own sequence in the log, and its revision field names the one that it replaced
- * (0: none). A record that was moved out of an old segment keeps its revision, and the field says which. Thereby
+ * (0: none). A record that was moved out of an old segment keeps its revision, and the field says which. So
  * a replay knows which row an entry concerns without comparing ids. The hash also proves the id of a damaged entry.
  */
 export const RECORD_HEADER = 40;
@@ -117,8 +117,8 @@ export function bytesOf(payload: Buffer): Buffer {
   return payload.subarray(RECORD_HEADER + scopeLengthOf(payload) + keyLengthOf(payload));
 }
 
-/** Whether the id in a payload that may be damaged can be told: it matches the hash that was stored with it. */
-export function tellsItsId(payload: Buffer, scratch: IdBytes): boolean {
+/** Whether the id in a payload that may be damaged is intact: it matches the hash that was stored with it. */
+export function hasReadableId(payload: Buffer, scratch: IdBytes): boolean {
   if (payload.length < RECORD_HEADER) return false;
   const scopeLength = scopeLengthOf(payload);
   const keyLength = keyLengthOf(payload);

@@ -27,7 +27,7 @@ class Chunk {
   readonly flags = new Uint8Array(CHUNK_ROWS);
 }
 
-/** A write of this record is under way. */
+/** A write of this record is in flight. */
 export const BUSY = 1;
 /** The stored bytes do not match their checksum. */
 export const DAMAGED = 2;

@@ -5,10 +5,10 @@ import {
   FORGET_HEADER,
   FORGET_ITEM,
   FORGOTTEN,
+  hasReadableId,
   IN_DOUBT,
   MOVED,
   STATES,
-  tellsItsId,
 } from './record-entry.ts';
 import { DAMAGED, RecordIndex, UNBORN } from './record-index.ts';
 
@@ -21,7 +21,7 @@ const FRAME_BYTES = 16;
  */
 export class RecordTable implements LogReader {
   readonly index = new RecordIndex();
-  /** Loaded by whoever looks a record up; see `IdBytes`. */
+  /** Loaded by the caller of a lookup; see `IdBytes`. */
   readonly id: IdBytes;
   readonly #counts = [0, 0, 0, 0, 0, 0];
   readonly #liveBytes = new Map<number, { bytes: number }>();
@@ -120,7 +120,7 @@ export class RecordTable implements LogReader {
   damagedEntry(entry: DamagedEntry): boolean {
     this.#sawDamage = true;
     const { payload, sequence, segment, offset } = entry;
-    if (!tellsItsId(payload, this.id)) return false;
+    if (!hasReadableId(payload, this.id)) return false;
     const { hash1, hash2, scopeHash } = this.id;
     const stated = payload[0] === MOVED ? payload.readDoubleLE(24) : sequence;
     const isPlausible = Number.isSafeInteger(stated) && stated > 0 && stated <= sequence;

@@ -12,7 +12,7 @@ const KEYS_PER_WORKER = 6;
 interface Version {
   readonly revision: Revision | null;
   readonly text: string | null;
-  /** A sweep may have forgotten it without telling its worker. */
+  /** A sweep may have removed it without its worker's knowledge. */
   readonly isSweepable: boolean;
 }
 

@@ -121,7 +121,7 @@ describe('wal store with damage', () => {
     await store.close();
   });
 
-  it('[E10] refuses to open over a loss, and tells of it when made to open', async () => {
+  it('[E10] refuses to open over a loss, and reports it when forced to open', async () => {
     const { files } = await writeSome();
     const path = lastSegment(files);
     const bytes = Buffer.from(files.get(path) as Buffer);

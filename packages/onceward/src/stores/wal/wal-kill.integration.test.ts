@@ -150,7 +150,7 @@ describe('the lock of a store', () => {
     expect(left).toHaveLength(1);
   });
 
-  it('[E1] is not held by a process id that now belongs to somebody else', async () => {
+  it('[E1] is not held by a process id that now belongs to another process', async () => {
     await (await openWalStore({ directory })).close();
     const [name = ''] = (await readdir(directory)).filter((one) => /^lock\.\d+$/.test(one));
     const boot = process.platform === 'linux' ? await bootId() : '';

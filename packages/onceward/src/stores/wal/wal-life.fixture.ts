@@ -21,7 +21,7 @@ async function writeForEver(): Promise<void> {
       const id = { scope: 'killed', key };
       const claim = { bytes: Buffer.from('claimed'), state: 'pending', dueAt: null } as const;
       const claimed = await store.swap(id, null, claim);
-      if (!claimed.won) throw new Error(`${key} was claimed by nobody and yet lost.`);
+      if (!claimed.won) throw new Error(`${key} was not claimed and yet lost.`);
       say(`${key} ${claimed.revision} claimed`);
       const text = `settled-${key}`;
       const outcome = { bytes: Buffer.from(text), state: 'committed', dueAt: 1 } as const;

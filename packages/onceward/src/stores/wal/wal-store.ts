@@ -19,6 +19,7 @@ import { Reclaimer } from './reclaimer.ts';
 import {
   bytesOf,
   COMMITTED,
+  hasReadableId,
   idOf,
   keyLengthOf,
   RECORD_HEADER,
@@ -26,14 +27,13 @@ import {
   STATES,
   scopeLengthOf,
   stateNumber,
-  tellsItsId,
 } from './record-entry.ts';
 import { BUSY, FREE, UNBORN } from './record-index.ts';
 import type { RecordTable } from './record-table.ts';
 import { Watchers } from './watchers.ts';
 import { Flights, ForgetFlight, PutFlight, type WriteRoom } from './write-entry.ts';
 
-/** How many rows one call of `forgetDue` looks at: a few milliseconds. Where it stopped, the next one goes on. */
+/** How many rows one call of `forgetDue` visits: a few milliseconds. Where it stopped, the next one goes on. */
 const SWEEP_ROWS = 262_144;
 const SWEEP_LIMIT = 16_384;
 /** How many records a scan reads at a time. */
@@ -44,7 +44,7 @@ type Others = Map<number, number>;
 /**
  * Records in a write-ahead log on this machine's disk, for one process at a time.
  *
- * A swap resolves when it is durable. Until then nobody sees it: a read shows what was durable before, and another
+ * A swap resolves when it is durable. Until then it is invisible: a read shows what was durable before, and another
  * swap of the same record waits, because only then is it known who won.
  */
 export class WalStore implements RecordStore {
@@ -135,7 +135,7 @@ export class WalStore implements RecordStore {
         return this.#write(-1, id, next);
       }
       const { index } = this.#table;
-      // A revision belongs to one record of one id for ever, so that a match needs no look at the stored id.
+      // A revision belongs to one record of one id for ever, so that a match need not read the stored id.
       if (!index.hasFlag(row, BUSY) && index.revision(row) === expected) {
         return this.#write(row, id, next);
       }
@@ -231,7 +231,7 @@ export class WalStore implements RecordStore {
     await this.#watchers.watch(id, signal);
   }
 
-  /** Writes what is under way, then lets go of the folder. */
+  /** Writes what is in flight, then releases the folder. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -243,7 +243,7 @@ export class WalStore implements RecordStore {
     await this.#log.close();
   }
 
-  /** The slow way to swap: somebody else is at this record, or was there before. */
+  /** The slow path of a swap: another write of this record is in flight, or came before. */
   async #contend(
     id: OperationId,
     expected: Revision | null,
@@ -273,7 +273,7 @@ export class WalStore implements RecordStore {
     }
   }
 
-  /** Everything from looking the row up to here happens in one turn: nobody can have come in between. */
+  /** Everything from the lookup of the row to here happens in one turn: nothing came in between. */
   #write(row: number, id: OperationId, next: NextRecord | null): Promise<SwapResult> {
     if (next === null) {
       const forgotten = this.#forget(row < 0 ? [] : [row], id);
@@ -315,7 +315,7 @@ export class WalStore implements RecordStore {
     }).finally(() => this.#reclaimer.nudge());
   }
 
-  /** The row of a record that was written lately, if this is still its revision and nobody is at it. */
+  /** The row of a record that was written lately, if this is still its revision and no write of it is in flight. */
   #findRecent(id: OperationId, revision: Revision | null): number {
     if (revision === null) return -1;
     const { index } = this.#table;
@@ -378,7 +378,7 @@ export class WalStore implements RecordStore {
     const segment = index.segment(row);
     const offset = index.offset(row);
     const entry = await this.#log.read(segment, offset, index.byteLength(row));
-    if (!entry.isIntact && !tellsItsId(entry.payload, this.#table.id)) {
+    if (!entry.isIntact && !hasReadableId(entry.payload, this.#table.id)) {
       this.#reportUnreadable(segment, offset);
       return null;
     }
@@ -388,7 +388,7 @@ export class WalStore implements RecordStore {
     return { id, revision, bytes, state, dueAt: dueAt === Infinity ? null : dueAt };
   }
 
-  /** Each new segment is an occasion to look whether an old one can go. */
+  /** Each new segment is an occasion to check whether an old one can be reclaimed. */
   #noteSegment(segment: number): void {
     if (segment === this.#lastSegment) return;
     this.#lastSegment = segment;

@@ -20,9 +20,9 @@ import type { RecordTable } from './record-table.ts';
 /** What writes need of the store around them. */
 export interface WriteRoom {
   readonly table: RecordTable;
-  /** The writes under way: nobody acts on a row that has one. */
+  /** The writes in flight: a row that has one is left alone. */
   readonly flights: Flights;
-  /** Tells those who wait for this record; `null`: for any, as it is not known whose records have changed. */
+  /** Notifies the waiters of this record; `null`: for any, as it is not known whose records have changed. */
   wake(id: OperationId | null): void;
   /** The rows of claims, for those who settle them. */
   readonly claims: Recent<number>;
@@ -31,7 +31,7 @@ export interface WriteRoom {
 }
 
 /**
- * The writes under way. One comes and one goes with every swap, but hardly ever is one looked for: that is why they are
+ * The writes in flight. One comes and one goes with every swap, but hardly ever is one looked up: that is why they are
  * a list and not a map, which would pay for each.
  */
 export class Flights {
@@ -56,7 +56,7 @@ export class Flights {
   }
 }
 
-/** A write under way. It holds its rows until it is durable, or has failed without a trace. */
+/** A write in flight. It holds its rows until it is durable, or has failed without a trace. */
 export abstract class Flight implements LogEntry {
   abstract readonly byteLength: number;
   /** Set when it failed and may or may not be on disk: its rows are then never released. */

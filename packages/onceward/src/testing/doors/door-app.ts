@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { HttpOptions, IdempotencyContext } from '../../http/index.ts';
 
-/** The application that a door is tried with. Whoever tries a door builds it in the words of its framework. */
+/** The application that a door is tried with. Each door's test builds it with its framework. */
 export interface DoorApp {
   /** For the door, as they are; `scopeFrom` is to return the header `x-user`. */
   readonly options: DoorOptions;

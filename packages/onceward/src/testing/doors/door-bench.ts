@@ -23,7 +23,7 @@ export type Answers = Readonly<
 
 export interface OpenDoorOptions extends RouteOptions<unknown> {
   readonly store?: RecordStore;
-  /** By method and path; `POST /orders` answers 201 unless told. */
+  /** By method and path; `POST /orders` answers 201 by default. */
   readonly answers?: Answers;
   /** An engine of its own, as another process would have: doors on one store share one otherwise. */
   readonly apart?: boolean;

@@ -20,7 +20,7 @@ export interface DoorReply {
   json(): Record<string, unknown>;
 }
 
-/** A client that sends header lines as they are told, which `fetch` does not. */
+/** A client that sends header lines as they are given, which `fetch` does not. */
 export class DoorClient {
   readonly #url: string;
   readonly #agent = new Agent({ keepAlive: true });

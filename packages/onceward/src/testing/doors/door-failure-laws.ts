@@ -96,7 +96,7 @@ export const DOOR_FAILURE_LAWS: readonly DoorLaw[] = [
     },
   },
   {
-    title: '[E6] a leader frozen past its lease is in doubt, and nobody runs it again',
+    title: '[E6] a leader frozen past its lease is in doubt, and it is not run again',
     async check(bench) {
       const store = memoryStore();
       const frozen = troubledStore(store);
@@ -163,7 +163,7 @@ export const DOOR_FAILURE_LAWS: readonly DoorLaw[] = [
     },
   },
   {
-    title: '[E6] a handler that cannot tell what happened puts its key in doubt',
+    title: '[E6] a handler that declares its outcome unknown puts its key in doubt',
     async check(bench) {
       const door = await bench.open({
         answers: {

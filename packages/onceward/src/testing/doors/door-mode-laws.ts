@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import { type DoorLaw, until } from './door-bench.ts';
 
-/** Off, watching, and what is told of it all. */
+/** Off, observing, and the events of both. */
 export const DOOR_MODE_LAWS: readonly DoorLaw[] = [
   {
     title: '[H10] switched off, a door does nothing',
@@ -28,7 +28,7 @@ export const DOOR_MODE_LAWS: readonly DoorLaw[] = [
         expect(reply.headers['idempotency-replayed']).toBeUndefined();
       }
       expect(door.runs).toBe(5);
-      await until('all five are told', () => door.events.length >= 5);
+      await until('all five are emitted', () => door.events.length >= 5);
       expect(door.events.map(({ name }) => name).sort()).toEqual([
         'idempotency_cache_hit',
         'idempotency_executed',
@@ -40,11 +40,11 @@ export const DOOR_MODE_LAWS: readonly DoorLaw[] = [
     },
   },
   {
-    title: '[H10] observing, a share of the keys is looked at, each of them always or never',
+    title: '[H10] observing, a share of the keys is sampled, each of them always or never',
     async check(bench) {
       const door = await bench.open({ mode: 'observe', sampleRate: 0.5 });
       for (let i = 0; i < 100; i += 1) await door.send({ key: `key-${i}` });
-      await until('the looks have ended', () => door.events.length > 20);
+      await until('the samples have ended', () => door.events.length > 20);
       expect(door.events.length).toBeGreaterThan(20);
       expect(door.events.length).toBeLessThan(80);
       const blind = await bench.open({ mode: 'observe', sampleRate: 0 });
@@ -53,7 +53,7 @@ export const DOOR_MODE_LAWS: readonly DoorLaw[] = [
     },
   },
   {
-    title: '[H11] what is told names the key by a masked prefix and holds nothing else of it',
+    title: '[H11] events name the key by a masked prefix and hold nothing else of it',
     async check(bench) {
       const door = await bench.open();
       const key = 'sensitive-key-0123456789';

@@ -22,7 +22,7 @@ async function* slowly(): AsyncGenerator<string> {
 /** What happens to answers that come over time, or are too large to be kept. */
 export const DOOR_STREAM_LAWS: readonly DoorLaw[] = [
   {
-    title: '[H9] a stream goes out as it comes, and a retry is told that it ran',
+    title: '[H9] a stream goes out as it comes, and a retry is answered that it ran',
     async check(bench) {
       const gate = new Gate();
       const door = await bench.open({
@@ -95,7 +95,8 @@ export const DOOR_STREAM_LAWS: readonly DoorLaw[] = [
     },
   },
   {
-    title: '[H9] a body over the limit reaches its caller whole, and a retry is told that it ran',
+    title:
+      '[H9] a body over the limit reaches its caller whole, and a retry is answered that it ran',
     async check(bench) {
       const large = Buffer.alloc(1_048_577, 'x');
       const type = { 'content-type': 'text/plain' };

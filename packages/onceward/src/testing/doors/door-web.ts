@@ -19,7 +19,7 @@ export function toWebResponse(answer: DoorAnswer): Response {
     case 'empty':
       return new Response(null, { status: answer.status, headers: answer.headers });
     case 'readable':
-      // Node's own adapter, `Readable.toWeb`, throws where nobody can catch it when a caller leaves in the middle.
+      // Node's own adapter, `Readable.toWeb`, throws where nothing can catch it when a caller leaves in the middle.
       return new Response(ReadableStream.from(answer.readable) as ReadableStream, {
         headers: answer.headers,
       });

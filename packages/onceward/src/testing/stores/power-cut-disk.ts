@@ -115,7 +115,7 @@ export class PowerCutDisk implements FileSystem {
   async rename(from: string, to: string): Promise<void> {
     const inode = this.#cached.get(from);
     if (!inode) throw failure('ENOENT', from);
-    // Applied before the operation counts: the power may fail with the change under way.
+    // Applied before the operation counts: the power may fail with the change in flight.
     this.#rename({ remove: [from], add: [[to, inode]] });
     await this.#operate('rename', from);
   }

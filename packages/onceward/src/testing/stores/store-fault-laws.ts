@@ -9,7 +9,7 @@ import { record } from './store-probe.ts';
 
 /** How much later than its deadline a call may be seen to end on a busy machine. */
 const SLACK_MS: DurationMs = 3_000;
-/** After a fault is gone, a store must work again within this. */
+/** After a fault has ended, a store must work again within this. */
 const RECOVERY_MS: DurationMs = 20_000;
 
 /** What a caller knows after one swap. */
@@ -76,7 +76,7 @@ export async function readPatiently(
   }
 }
 
-/** What a caller was told about a claim must be what is there. */
+/** The answer to a claim must match what is stored. */
 async function assertTrue(store: RecordStore, tried: Tried): Promise<void> {
   const stored = await readPatiently(store, tried.id);
   const text = stored && new TextDecoder().decode(stored.bytes);
@@ -86,7 +86,7 @@ async function assertTrue(store: RecordStore, tried: Tried): Promise<void> {
   }
   if (tried.outcome === 'not_applied') expect(text).toBeNull();
   if (tried.outcome === 'unknown') expect([tried.text, null]).toContain(text);
-  // The doubt is over: whoever claims now wins exactly if nothing is there.
+  // The doubt is over: a claim now wins exactly if nothing is there.
   const again = await trySwap(store, tried.id, null, 'again');
   expect(again.outcome).not.toBe(stored === null ? 'lost' : 'won');
 }
@@ -110,7 +110,7 @@ async function claimAllInTime(faulty: FaultyStore, timeoutMs: DurationMs): Promi
 
 async function assertAllTrue(store: RecordStore, all: readonly Tried[]): Promise<void> {
   await recover(store);
-  // What is still under way gets a moment to arrive late, as it would.
+  // What is still in flight gets a moment to arrive late, as it would.
   await sleep(100);
   for (const tried of all) await assertTrue(store, tried);
 }

@@ -13,7 +13,7 @@ const STORM_MS: DurationMs = 5_000;
 const WORKERS = 8;
 const KEYS = 6;
 
-/** Everything that callers were told during the storm, for one record. */
+/** Every answer that callers got during the storm, for one record. */
 interface Log {
   readonly id: OperationId;
   /** How often a swap that expected this revision was acknowledged. */

@@ -24,7 +24,7 @@ export interface FaultyServer {
 
 export interface StoreFaultSuiteOptions {
   readonly name: string;
-  /** What the store was told about how long a call may take. */
+  /** The store's setting for how long a call may take. */
   readonly timeoutMs: DurationMs;
   /** Opens a store that holds nothing. Called for each law. */
   open(): Promise<FaultyStore>;
@@ -35,7 +35,7 @@ const LAWS = {
     laws.frozenServer,
   '[E12] a reply cut in the middle leaves a result that a read settles': laws.cutReply,
   '[E12] connections that are reset are opened again': laws.resetConnections,
-  '[E12] a connection to nobody is noticed and replaced': laws.halfOpenConnection,
+  '[E12] a half-open connection is noticed and replaced': laws.halfOpenConnection,
   '[E12] requests and replies that vanish are refused in time': laws.blackhole,
   '[E12] a server that drips is either slow or refused, never wrong': laws.drippingServer,
   '[E12] a killed server is refused at once and used again when it is back': laws.killedServer,

@@ -144,7 +144,8 @@ async function assertChain(store: RecordStore, id: OperationId, chain: Chain): P
   }
   for (const seen of chain.seen) {
     assertSame(seen, { revision: seen.revision, bytes: links.get(seen.revision) ?? EMPTY });
-    if (!links.has(seen.revision)) throw new Error(`${id.key}: nobody wrote ${seen.revision}.`);
+    if (!links.has(seen.revision))
+      throw new Error(`${id.key}: ${seen.revision} was never written.`);
   }
   assertSame(await store.read(id), current);
 }

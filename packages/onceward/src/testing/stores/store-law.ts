@@ -4,7 +4,7 @@ export interface OpenedStore {
   readonly store: RecordStore;
   /** Closes the store and opens it again on the same data. Absent: nothing outlives a close. */
   reopen?(): Promise<RecordStore>;
-  /** Ends whoever holds the store without warning, and opens it again on the same data. */
+  /** Kills the process that holds the store, and opens it again on the same data. */
   kill?(): Promise<RecordStore>;
   /** Closes the store, also one that was opened again, and removes its data. */
   close(): Promise<void>;

@@ -36,7 +36,7 @@ export const STORE_LAWS = {
     check: forgetting,
   },
   'scopes-apart': {
-    title: '[E9] no two ids share a record, however alike they look',
+    title: '[E9] no two ids share a record, however similar they are',
     check: scopesApart,
   },
   'scan-filters': {
@@ -54,7 +54,7 @@ export const STORE_LAWS = {
     check: scanDue,
   },
   clock: {
-    title: '[E11] the clock of a store, where it has one, tells milliseconds and goes on',
+    title: '[E11] the clock of a store, where it has one, has milliseconds and advances',
     check: clock,
   },
   'insert-all': {

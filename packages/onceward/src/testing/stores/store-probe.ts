@@ -7,7 +7,7 @@ import type {
   SwapResult,
 } from '../../engine/record-store.ts';
 
-/** What the laws of a store have in common: one id, one moment, and short ways to write and look. */
+/** What the laws of a store have in common: one id, one moment, and short ways to write and read. */
 export const NOW = 1_800_000_000_000;
 export const ID: OperationId = { scope: 'tenant-1', key: 'order-1' };
 

@@ -22,9 +22,9 @@ export interface StoreSuiteOptions {
   open(): Promise<OpenedStore>;
   /** Laws that this store cannot keep, each with the reason, which is printed. */
   readonly skip?: Readonly<Partial<Record<StoreLaw, string>>>;
-  /** How many random histories are tried; 50 unless told. */
+  /** How many random histories are tried; 50 by default. */
   readonly histories?: number;
-  /** For each law; 20 s unless told. */
+  /** For each law; 20 s by default. */
   readonly timeoutMs?: number;
 }
 

@@ -10,11 +10,11 @@ export type Trouble =
   | 'frozen'
   /** Applied, but the reply was lost. */
   | 'reply_lost'
-  /** Not applied, and nobody can tell. */
+  /** Not applied, and the outcome is unknown. */
   | 'request_lost';
 
 export interface TroubledStore extends RecordStore {
-  /** What the next calls meet, until told otherwise. */
+  /** The fault of the next calls, until it is changed. */
   trouble: Trouble | null;
   /** As `trouble`, for calls of one verb only. */
   troubleWith: { readonly verb: 'read' | 'swap'; readonly trouble: Trouble } | null;
@@ -59,7 +59,7 @@ export function troubledStore(store: RecordStore): TroubledStore {
 }
 
 function lost(applied: 'no' | 'unknown'): StoreError {
-  return new StoreError('ONCE_STORE_UNAVAILABLE', 'the connection is gone', { applied });
+  return new StoreError('ONCE_STORE_UNAVAILABLE', 'the connection is closed', { applied });
 }
 
 /** The same store, seen with other traits. */

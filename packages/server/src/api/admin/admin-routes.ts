@@ -44,10 +44,10 @@ const tags = ['admin'];
 const refusals = { '4xx': problem, '5xx': problem };
 const changed = { 200: recordView.nullable(), ...refusals };
 
-/** Looking at records and changing them by hand. Each change has its line in the audit trail before it is made. */
+/** Reads records and changes them by hand. Each change has its line in the audit trail before it is made. */
 export function adminRoutes(api: Api, program: Program): void {
   const { engine, credentials, config, quota } = program;
-  const look = { onRequest: requireRole(credentials, ['admin', 'read_only']) };
+  const mayRead = { onRequest: requireRole(credentials, ['admin', 'read_only']) };
   const change = { onRequest: requireRole(credentials, ['admin']) };
   const recent = new RecentIds(IDS_REMEMBERED);
   program.events.listen(recent.note);
@@ -55,7 +55,7 @@ export function adminRoutes(api: Api, program: Program): void {
   api.get(
     '/admin/idempotency/recent',
     {
-      ...look,
+      ...mayRead,
       schema: {
         tags,
         summary: 'The records that changed last',
@@ -63,7 +63,7 @@ export function adminRoutes(api: Api, program: Program): void {
         response: {
           200: z.object({
             records: z.array(recordView),
-            complete: z.boolean().describe('False: the store holds more than was looked at.'),
+            complete: z.boolean().describe('False: the store holds more than was read.'),
           }),
           ...refusals,
         },
@@ -83,7 +83,7 @@ export function adminRoutes(api: Api, program: Program): void {
   api.get(
     '/admin/idempotency/:scope/:key',
     {
-      ...look,
+      ...mayRead,
       schema: {
         tags,
         summary: 'One record',
@@ -148,7 +148,7 @@ export function adminRoutes(api: Api, program: Program): void {
       ...change,
       schema: {
         tags,
-        summary: 'Say what became of an operation that is in doubt',
+        summary: 'Resolve an operation that is in doubt',
         params: operationPath,
         body: resolveBody,
         response: changed,
@@ -201,6 +201,6 @@ function assertDone(result: ChangeResult): void {
     case 'not_settled':
       throw new Problem('wrong-state', 'only a settled record can be kept longer');
     case 'changed':
-      throw new Problem('changed', 'the record changed while this was asked; look again');
+      throw new Problem('changed', 'the record changed meanwhile; read it again');
   }
 }

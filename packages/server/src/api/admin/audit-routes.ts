@@ -17,7 +17,7 @@ const auditQuery = z.strictObject({
 });
 const auditAnswer = z.object({
   lines: z.array(z.unknown()),
-  damaged: z.int().describe('Lines among those looked at that cannot be read any more.'),
+  damaged: z.int().describe('Lines among those read that are damaged.'),
 });
 const tenant = z.string().regex(/^[\w.-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ . -');
 const createBody = z.strictObject({
@@ -42,7 +42,7 @@ const shownCredential = z.object({
 /** Who may do what, and who did what. */
 export function auditRoutes(api: Api, program: Program): void {
   const { audit, credentials } = program;
-  const look = { onRequest: requireRole(credentials, ['admin', 'read_only']) };
+  const mayRead = { onRequest: requireRole(credentials, ['admin', 'read_only']) };
   const manage = {
     onRequest: requireRole(credentials, ['admin']),
     errorHandler: refuseInBothForms,
@@ -51,7 +51,7 @@ export function auditRoutes(api: Api, program: Program): void {
   api.get(
     '/admin/audit',
     {
-      ...look,
+      ...mayRead,
       schema: {
         tags: ['admin'],
         summary: 'What was changed by hand, by whom and why; the newest first',

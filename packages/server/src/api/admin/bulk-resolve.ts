@@ -16,7 +16,7 @@ export interface BulkResult {
   readonly complete: boolean;
 }
 
-/** Verdicts that are under way at once: their lines in the audit trail share a write. */
+/** Verdicts that are in flight at once: their lines in the audit trail share a write. */
 const AT_ONCE = 100;
 
 /** Every operation in doubt that the filter lets through. */
@@ -25,7 +25,7 @@ async function* doubts(engine: Engine, filter: DoubtFilter): AsyncIterable<Recor
   const before = Date.now() - olderThanMs;
   const query = { states: ['in_doubt'], limit: Number.MAX_SAFE_INTEGER } as const;
   for await (const view of engine.list({ ...query, ...(scope === undefined ? {} : { scope }) })) {
-    // Since when one that cannot be read is in doubt, nobody knows.
+    // Since when an unreadable one is in doubt is unknown.
     const since = view.record?.state === 'in_doubt' ? view.record.since : Number.POSITIVE_INFINITY;
     const isOldEnough = olderThanMs === 0 || since <= before;
     if (isOldEnough && view.id.scope.startsWith(scopePrefix)) yield view;

@@ -8,7 +8,7 @@ import { Problem } from '../problem.ts';
 import type { Api } from '../zod-schemas.ts';
 
 const MOST_STREAMS = 100;
-/** A reader that lags behind by more than this misses events, and is told how many. */
+/** A reader that lags behind by more than this misses events, and gets their count. */
 const MOST_UNSENT_BYTES = 262_144;
 const HEARTBEAT_MS = 15_000;
 

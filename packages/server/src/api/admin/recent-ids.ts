@@ -1,12 +1,12 @@
 import type { EngineEvent, OperationId } from 'onceward';
 
-/** An operation is told of so often at most in its usual course. */
+/** Events of one operation at most, in its usual course. */
 const EVENTS_EACH = 4;
 
 /** Which operations this process touched last: stores have no order to ask for. */
 export class RecentIds {
   readonly #most: number;
-  /** A ring: each event costs one place, and what is listed twice is sorted out when somebody asks. */
+  /** A ring: each event costs one place, and duplicates are dropped on reading. */
   readonly #ring: OperationId[] = [];
   #next = 0;
 

@@ -7,11 +7,11 @@ export interface RecentQuery {
   readonly scope?: string;
 }
 
-/** Records looked at for one question at most, beside those that this process touched last. */
+/** Records read for one query at most, beside those that this process touched last. */
 const SCANNED_AT_MOST = 2_000;
 
 /**
- * The records that changed last, as far as can be told without reading the whole store: what this process touched,
+ * The records that changed last, as far as is known without reading the whole store: what this process touched,
  * and a bounded part of the rest. `complete` says that the rest was seen too.
  */
 export async function recentRecords(

@@ -40,7 +40,7 @@ export function resolveAllRoute(api: Api, { engine, credentials }: Program): voi
       onRequest: requireRole(credentials, ['admin']),
       schema: {
         tags: ['admin'],
-        summary: 'Say what became of many operations that are in doubt',
+        summary: 'Resolve many operations that are in doubt',
         body,
         response: { 200: answer, '4xx': problem, '5xx': problem },
       },

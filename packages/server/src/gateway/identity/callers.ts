@@ -9,18 +9,18 @@ export interface CallersOptions {
   readonly source: IdentitySource;
   readonly mode: Mode;
   readonly profile: ProfileName;
-  readonly tell: (event: HttpEvent) => void;
+  readonly emit: (event: HttpEvent) => void;
   readonly log: Logger;
 }
 
 /** The scope of requests that bring no credential at all. */
 const ANONYMOUS = 'anonymous';
 
-/** On the request itself: a map beside it costs the collector more than the request's own fields do. */
+/** On the request itself: a WeakMap beside it costs the GC more than the request's own fields do. */
 const SCOPE = Symbol('scope');
 type Identified = IncomingMessage & { [SCOPE]?: string };
 
-/** Headers that tell callers apart, and how the setting names each. */
+/** Headers that identify callers, and how the setting names each. */
 const CREDENTIALS = {
   cookie: 'cookie:NAME',
   authorization: 'header:authorization',
@@ -28,8 +28,8 @@ const CREDENTIALS = {
 } as const;
 
 /**
- * Tells whose request it is, before its body is read and before anything is sent on. Only requests with a key are
- * asked about: all others keep no record that somebody else could be given.
+ * Identifies the caller before the body is read and before anything is forwarded. Only requests with a key are
+ * checked: all others keep no record that another caller could be given.
  */
 export class Callers {
   readonly #options: CallersOptions;
@@ -38,7 +38,7 @@ export class Callers {
     this.#options = options;
   }
 
-  /** The answer to refuse with; `null` when the request may go on. Mode `observe` refuses nobody. */
+  /** The answer to refuse with; `null` when the request may go on. Mode `observe` refuses none. */
   async refuse(admission: Admission<IncomingMessage>): Promise<HttpAnswer | null> {
     const { mode, profile } = this.#options;
     if (mode !== 'enforce') return null;
@@ -53,7 +53,7 @@ export class Callers {
     return answer;
   }
 
-  /** For the guard. In mode `observe` nobody has asked before, and a refusal is told as an error. */
+  /** For the guard. In mode `observe` it was not called before, and a refusal is thrown as an error. */
   scopeFrom(request: IncomingMessage): string | Promise<string> {
     return (request as Identified)[SCOPE] ?? this.#scopeOrThrow(request);
   }
@@ -76,12 +76,12 @@ export class Callers {
     { detail, cause }: IdentityRefusal,
     status: number,
   ): void {
-    const { tell, log } = this.#options;
+    const { emit, log } = this.#options;
     const { method, route } = facts;
     const elapsedMs = performance.now() - arrivedAt;
     const principal = undefined;
     const seen = { method, route, status, mode: 'enforce', elapsedMs, key, principal } as const;
-    tell(new HttpEvent('idempotency_request_refused', seen));
+    emit(new HttpEvent('idempotency_request_refused', seen));
     if (status >= 500) log.warn({ err: cause ?? detail }, 'no identity could be had');
   }
 }

@@ -7,7 +7,7 @@ import {
   known,
 } from './identity-source.ts';
 
-/** The value of one cookie, such as a session id. Whether the session is still valid is not looked at. */
+/** The value of one cookie, such as a session id. Whether the session is still valid is not checked. */
 export class CookieSource implements IdentitySource {
   readonly #name: string;
 

@@ -10,7 +10,7 @@ export interface ForwardAuthOptions {
   readonly timeoutMs: number;
 }
 
-/** What the authentication server is told of a request: its credentials, and where it came from. */
+/** What the authentication server gets of a request: its credentials, and where it came from. */
 const SENT = new Set([
   'authorization',
   'cookie',

@@ -9,7 +9,7 @@ import {
 
 /**
  * Headers as they are: a credential of the client, or a name that a trusted proxy set. Whether the credential is
- * still valid is not looked at.
+ * still valid is not checked.
  */
 export class HeaderSource implements IdentitySource {
   readonly #names: readonly string[];
@@ -21,7 +21,7 @@ export class HeaderSource implements IdentitySource {
   identify(request: IncomingMessage): Identity {
     const found: [name: string, lines: string[]][] = [];
     for (const name of this.#names) {
-      // An empty value names nobody, and would be one name for all who send it.
+      // An empty value names no one, and would be one name for all who send it.
       const lines = headerLines(request, name).filter((line) => line !== '');
       if (lines.length > 0) found.push([name, lines]);
     }

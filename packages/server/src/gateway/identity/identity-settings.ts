@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { type Kind, list, type Setting, seconds, text } from '../../config/setting.ts';
 import { isPlainHttp, parseScopeFrom } from './scope-from.ts';
 
-/** Asymmetric only: with `HS256`, whoever knows the public key could sign. */
+/** Asymmetric only: with `HS256`, anyone who knows the public key could sign. */
 const ALGORITHMS = [
   'RS256',
   'RS384',

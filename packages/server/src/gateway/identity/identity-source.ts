@@ -2,15 +2,15 @@ import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { IdentityRefusal } from './refusal.ts';
 
-/** Who sent a request, as one source can tell. */
+/** Who sent a request, according to one source. */
 export type Identity =
   | { readonly kind: 'known'; readonly scope: string }
-  /** The request brings nothing of what the source looks at. */
+  /** The request has nothing of what the source reads. */
   | { readonly kind: 'absent' }
-  /** It brings a credential that does not hold, or nobody could be asked. */
+  /** It brings a credential that does not hold, or the source could not be reached. */
   | { readonly kind: 'refused'; readonly refusal: IdentityRefusal };
 
-/** One way to tell whose request it is. It is asked once for each request with a key, replays included. */
+/** One way to identify the caller. It is called once for each request with a key, replays included. */
 export interface IdentitySource {
   identify(request: IncomingMessage): Identity | Promise<Identity>;
 }
@@ -20,7 +20,7 @@ export const ABSENT: Identity = { kind: 'absent' };
 const DIGITS = 32;
 
 /**
- * The scope of an identity: a digest, so that no credential is kept. The kind of the source and whoever vouches for
+ * The scope of an identity: a digest, so that no credential is kept. The kind of the source and the issuer of
  * the subject are part of it, so that the same name from two sources makes two scopes.
  */
 export function known(kind: string, issuer: string, subject: readonly unknown[]): Identity {

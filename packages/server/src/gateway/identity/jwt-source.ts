@@ -33,7 +33,7 @@ const BAD_TOKEN: Readonly<Record<string, string>> = {
   ERR_JWKS_NO_MATCHING_KEY: 'the token is signed with a key that is not in the key set',
 };
 
-/** A claim of the bearer token, which is verified each time: a claim that was not verified names nobody. */
+/** A claim of the bearer token, which is verified each time: an unverified claim proves nothing. */
 export class JwtSource implements IdentitySource {
   readonly #claim: string;
   readonly #keys: JWTVerifyGetKey;

@@ -16,9 +16,9 @@ import { isUrl } from './identity-settings.ts';
 const TIMEOUT_MS = 5_000;
 /** A key that was withdrawn is forgotten after this time. */
 const MAX_AGE_MS = 600_000;
-/** A token with an unknown key makes us look again, but no more often than this. */
+/** A token with an unknown key causes a refetch, but no more often than this. */
 const COOLDOWN_MS = 5_000;
-/** After a failure nobody is asked for this long, so that a server in trouble is not flooded. */
+/** After a failure nothing is fetched for this long, so that a server in trouble is not flooded. */
 const PAUSE_MS = 1_000;
 
 /** The public keys that tokens are verified with. A file is read as a URL is: kept, and read again when it must be. */

@@ -33,7 +33,7 @@ export function contextOf({ socket }: { readonly socket: Source }): ContextValue
   return createContextValues().set(SOURCE, socket);
 }
 
-/** Lets nobody pass without a credential, before anything of the body is read. */
+/** Refuses calls without a credential, before anything of the body is read. */
 export function authenticate(credentials: CredentialStore) {
   return async ({ requestHeader, service, values }: HandlerContext): Promise<void> => {
     const apiKey = requestHeader.get('x-api-key') ?? '';

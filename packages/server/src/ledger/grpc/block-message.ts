@@ -16,7 +16,7 @@ export function headerMessage(header: BlockHeader): MessageInitShape<typeof Bloc
   };
 }
 
-/** Transactions name the credential and the idempotency key of whoever sent them, so a client gets none to see. */
+/** Transactions name the credential and the idempotency key of their senders, so a client gets none to see. */
 export function blockMessage(
   { header, hash, texts }: Block,
   { role }: Principal,

@@ -4,7 +4,7 @@ import { REFUSALS, type Refusal, type RefusalCode } from '@onceward/ledger';
 /** The header that carries the ledger's own code beside the status. */
 export const CODE_HEADER = 'onceward-code';
 
-/** What a request is told that never became a write: that it is malformed, names nothing, or came at a bad time. */
+/** The answer to a request that never became a write: it is malformed, names nothing, or came at a bad time. */
 export function rpcErrorOf({ code, message }: Refusal): ConnectError {
   const error = new ConnectError(`${code}: ${message}`, statusOf(code));
   error.metadata.set(CODE_HEADER, code);

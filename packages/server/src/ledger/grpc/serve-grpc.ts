@@ -47,7 +47,7 @@ function connectOptions({ config, credentials, log }: Program, ledger: Ledger) {
   };
 }
 
-/** Connect and gRPC-Web on the main port, for browsers and for whoever has no HTTP/2. */
+/** Connect and gRPC-Web on the main port, for browsers and clients without HTTP/2. */
 export async function serveConnect(app: Api, program: Program, ledger: Ledger): Promise<void> {
   // A watcher would hold the server open for as long as it likes.
   const closing = closingSignal();
@@ -105,7 +105,7 @@ export async function listenGrpc(
       closing.abort();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       for (const session of sessions) session.close();
-      // A peer that has heard the end may still hold its own end open for ever.
+      // A peer that got the end may still hold its own side open for ever.
       const reaper = setInterval(() => {
         for (const socket of sockets) if (socket.writableFinished) socket.destroy();
       }, LINGER_MS);

@@ -18,7 +18,7 @@ const DIGITS = /^\d*$/;
 
 export function accountRoutes(api: Api, ledger: Ledger, credentials: CredentialStore): void {
   const write = { onRequest: requireRole(credentials, ['admin', 'client']) };
-  const look = { onRequest: requireRole(credentials, ['admin', 'client', 'read_only']) };
+  const mayRead = { onRequest: requireRole(credentials, ['admin', 'client', 'read_only']) };
 
   api.post(
     '/account',
@@ -50,7 +50,7 @@ export function accountRoutes(api: Api, ledger: Ledger, credentials: CredentialS
   api.get(
     '/account/:id',
     {
-      ...look,
+      ...mayRead,
       schema: {
         tags,
         summary: 'An account and its balance',
@@ -68,7 +68,7 @@ export function accountRoutes(api: Api, ledger: Ledger, credentials: CredentialS
   api.get(
     '/account/:id/ledger',
     {
-      ...look,
+      ...mayRead,
       schema: {
         tags,
         summary: 'What happened to an account, newest first',

@@ -68,6 +68,6 @@ function unavailable({ code: cause, applied, message: why }: StoreError): ErrorB
   }
   const message =
     'The ledger stopped while it wrote. Whether this happened is known when it is back: ' +
-    'GET /idempotency/{key} and GET /recovery tell.';
+    'GET /idempotency/{key} and GET /recovery show it.';
   return { code, message, retry, happened };
 }

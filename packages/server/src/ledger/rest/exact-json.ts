@@ -18,11 +18,11 @@ const NUMBER_CHARACTERS = new Set(
   [...'0123456789+-.eE'].map((character) => character.charCodeAt(0)),
 );
 
-/** Marks a number while it stands as text; nobody outside can write one. */
+/** Marks a number while it stands as text; no input can contain one. */
 const MARK = `\0${randomBytes(12).toString('hex')}:`;
 const MARK_TEXT = JSON.stringify(MARK).slice(1, -1);
 
-/** Which of the two was meant, nobody can tell. */
+/** Which of the two was meant is unknown. */
 export class DoubledMember extends SyntaxError {
   constructor(name: string) {
     super(`The member ${JSON.stringify(name.slice(0, 40))} is there twice in one object.`);

@@ -11,14 +11,14 @@ import { showAccountProof, showTransactionProof } from './views.ts';
 const tags = ['ledger'];
 const { refusals } = documents;
 
-/** What it takes to check an account or a transaction without trusting whoever shows it. */
+/** What it takes to check an account or a transaction without trusting the server. */
 export function proofRoutes(api: Api, ledger: Ledger, credentials: CredentialStore): void {
-  const look = { onRequest: requireRole(credentials, ['admin', 'client', 'read_only']) };
+  const mayRead = { onRequest: requireRole(credentials, ['admin', 'client', 'read_only']) };
 
   api.get(
     '/account/:id/proof',
     {
-      ...look,
+      ...mayRead,
       schema: {
         tags,
         summary: 'An account with the proof that it is in the state of the newest block',
@@ -35,7 +35,7 @@ export function proofRoutes(api: Api, ledger: Ledger, credentials: CredentialSto
   api.get(
     '/transaction/:id/proof',
     {
-      ...look,
+      ...mayRead,
       schema: {
         tags,
         summary:
@@ -53,7 +53,7 @@ export function proofRoutes(api: Api, ledger: Ledger, credentials: CredentialSto
   );
 }
 
-/** What is proven is the whole text, and with it the key of whoever sent it. */
+/** What is proven is the whole text, and with it the key of its sender. */
 function assertMaySee({ role, apiKey }: Principal, { credential }: StoredTransaction): void {
   if (role !== 'client' || credential === apiKey) return;
   const detail = 'A proof shows the idempotency key of the transaction, which is not one of yours.';

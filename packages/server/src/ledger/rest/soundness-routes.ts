@@ -11,13 +11,13 @@ const { refusals } = documents;
 
 /** What the last restart kept, and whether all that is kept is sound. */
 export function soundnessRoutes(api: Api, ledger: Ledger, credentials: CredentialStore): void {
-  const look = { onRequest: requireRole(credentials, ['admin', 'client', 'read_only']) };
+  const mayRead = { onRequest: requireRole(credentials, ['admin', 'client', 'read_only']) };
   let checking: Promise<IntegrityReport> | null = null;
 
   api.get(
     '/recovery',
     {
-      ...look,
+      ...mayRead,
       schema: {
         tags,
         summary: 'What the last batches before the restart committed: absent is safe to retry',
@@ -34,7 +34,7 @@ export function soundnessRoutes(api: Api, ledger: Ledger, credentials: Credentia
   api.get(
     '/integrity',
     {
-      ...look,
+      ...mayRead,
       schema: {
         tags,
         summary: 'Whether the sums are zero for each asset and the chain is unbroken',
@@ -42,7 +42,7 @@ export function soundnessRoutes(api: Api, ledger: Ledger, credentials: Credentia
       },
     },
     async () => {
-      // It reads everything there is, so whoever asks meanwhile gets the answer of the one that runs.
+      // It reads everything there is, so concurrent requests share one run.
       checking ??= ledger.integrity().finally(() => {
         checking = null;
       });

@@ -17,7 +17,7 @@ const { refusals } = documents;
 /** Transactions and what is known of their keys. */
 export function transactionRoutes(api: Api, ledger: Ledger, credentials: CredentialStore): void {
   const write = { onRequest: requireRole(credentials, ['admin', 'client']) };
-  const look = { onRequest: requireRole(credentials, ['admin', 'client', 'read_only']) };
+  const mayRead = { onRequest: requireRole(credentials, ['admin', 'client', 'read_only']) };
 
   api.post(
     '/transaction',
@@ -37,7 +37,7 @@ export function transactionRoutes(api: Api, ledger: Ledger, credentials: Credent
   api.get(
     '/transaction/:id',
     {
-      ...look,
+      ...mayRead,
       schema: {
         tags,
         summary: 'A transaction',
@@ -55,7 +55,7 @@ export function transactionRoutes(api: Api, ledger: Ledger, credentials: Credent
   api.get(
     '/idempotency/:key',
     {
-      ...look,
+      ...mayRead,
       schema: {
         tags,
         summary: 'What a key of this credential was used for, within its window',

@@ -32,7 +32,7 @@ export function idempotencyText(found: IdempotencyView): string {
   return `${head},"request":${requestText},${tail}`;
 }
 
-/** Another credential's key is nobody's business, so none is shown. */
+/** Another credential's key is private, so none is shown. */
 export function showTransaction({ transaction, createdAt, blockHeight }: TransactionView) {
   const { id, status, actor, entries = [], error } = transaction;
   return {

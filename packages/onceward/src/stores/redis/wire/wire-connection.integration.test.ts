@@ -78,7 +78,7 @@ function gcOf(): () => void {
   return runInNewContext('gc') as () => void;
 }
 
-/** Says what it is told to whoever connects, and to nobody that it is Redis. */
+/** Sends the given bytes to every client, and nothing that Redis would send. */
 async function impostor(onConnection: (socket: Socket) => void): Promise<number> {
   const listener: Server = createServer((socket) => {
     socket.on('error', () => {});
@@ -104,7 +104,7 @@ describe('who speaks to Redis', () => {
     expect(await store.swap(ID, null, CLAIM)).toMatchObject({ won: true });
   });
 
-  it('is told when the password is wrong, and it is in no error', async () => {
+  it('fails when the password is wrong, and it is in no error', async () => {
     await asAdmin('ACL SETUSER bob on ~* &* +@all >right');
     const url = urlOf({ username: 'bob', password: 'wr0ng-secret' });
     await expect(openAt({ url: `${url}/3` })).rejects.toThrow('WRONGPASS');
@@ -117,7 +117,7 @@ describe('who speaks to Redis', () => {
     expect(JSON.stringify([failure.message, String(failure.cause)])).not.toContain('wr0ng-secret');
   });
 
-  it('is told when there must be a password', async () => {
+  it('fails when there must be a password', async () => {
     const guarded = await startRedis({ appendfsync: 'always' });
     atEnd.push(() => guarded.dispose());
     const admin = createClient({ url: guarded.url });
@@ -129,7 +129,7 @@ describe('who speaks to Redis', () => {
     expect(await store.swap(ID, null, CLAIM)).toMatchObject({ won: true });
   });
 
-  it('finds the database of the URL, and is told when there is none', async () => {
+  it('finds the database of the URL, and fails when there is none', async () => {
     const store = await openAt({ url: urlOf({ pathname: '/7' }) });
     await store.swap(ID, null, CLAIM);
     const other = createClient({ url: server.url, database: 7 });
@@ -214,7 +214,7 @@ describe('over TLS', () => {
     expect(swaps.every(({ won }) => won)).toBe(true);
   });
 
-  it('a certificate that nobody vouches for, or for another name, is refused', async () => {
+  it('a certificate of no trusted authority, or for another name, is refused', async () => {
     const opening = openAt({ url: `rediss://localhost:${secure.tlsPort}` });
     await expect(opening).rejects.toThrow('self-signed certificate');
     const byAddress = openAt({ url: `rediss://127.0.0.1:${secure.tlsPort}`, tls: { ca } });
@@ -278,7 +278,7 @@ describe('a connection', () => {
     await connection.send(['DEL', 'long']);
   });
 
-  it('hears what is published on its channels, and no more when it has left', async () => {
+  it('gets what is published on its channels, and no more when it has left', async () => {
     const { connection, messages } = await connectTo();
     const { connection: other } = await connectTo();
     await connection.subscribe('news €');

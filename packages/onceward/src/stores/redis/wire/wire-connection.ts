@@ -182,7 +182,7 @@ class Line<T> {
   }
 }
 
-/** A user who may not ask has been heard all the same. */
+/** A user without the permission was authenticated all the same. */
 function unlessForbidden(error: Error): Reply {
   if (error.message.startsWith('NOPERM')) return null;
   throw error;

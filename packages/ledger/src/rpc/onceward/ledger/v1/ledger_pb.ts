@@ -1034,7 +1034,7 @@ export const GetHeadersRequestSchema: GenMessage<GetHeadersRequest> = /*@__PURE_
 export type GetHeadersResponse = Message<"onceward.ledger.v1.GetHeadersResponse"> & {
   /**
    * Without a gap, from the height that was asked for on; fewer than asked for at the tip, and where blocks are
-   * large. Whoever needs more asks again from where they end.
+   * large. A client that needs more asks again from where they end.
    *
    * @generated from field: repeated onceward.ledger.v1.BlockHeader headers = 1;
    */

@@ -19,7 +19,7 @@ export interface StorePlan {
   readonly embedded: boolean;
   readonly wakesWaiters: boolean;
   readonly forgetsDue: boolean;
-  /** It has no index of what is due: a sweeper looks at a few records at a time and goes on from there. */
+  /** It has no index of what is due: a sweeper reads a few records at a time and goes on from there. */
   readonly scansShares: boolean;
   /** It can be asked for the time, which is right. Then the clocks of the processes may be far off from the start. */
   readonly hasClock: boolean;
@@ -91,7 +91,7 @@ export type StoreFault =
   /** The write was made, its reply was not. */
   | { readonly as: 'lost_reply'; readonly silent: boolean }
   | { readonly as: 'lost_request'; readonly silent: boolean }
-  /** It is made after the caller has been told, or has concluded, that it failed. */
+  /** It is made after the caller got, or concluded, its failure. */
   | { readonly as: 'late'; readonly silent: boolean; readonly byMs: number }
   /** Sent twice, as drivers do when they reconnect: it is the second time that is answered. */
   | { readonly as: 'repeated'; readonly byMs: number }
@@ -182,7 +182,7 @@ export type PlannedEvent =
       readonly process: number;
       readonly operation: number;
       readonly action: 'resolve' | 'purge' | 'extend';
-      /** Resolves without having looked. What happens then is the operator's doing. */
+      /** Resolves without a check. What happens then is the operator's doing. */
       readonly careless: boolean;
       readonly keepMs: number;
     };

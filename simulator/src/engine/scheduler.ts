@@ -27,7 +27,7 @@ export class Scheduler {
     return appointment;
   }
 
-  /** Clocks tell whole milliseconds here too; a timer never fires before its time. */
+  /** Clocks have whole milliseconds here too; a timer never fires before its time. */
   after(ms: number, run: () => void): Appointment {
     return this.at(this.#now + Math.ceil(ms), run);
   }

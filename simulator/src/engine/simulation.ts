@@ -1,15 +1,15 @@
 import { Engine } from 'onceward';
+import { Dice, mixed } from '../dice.ts';
 import { callExecute, callTransaction } from './callers.ts';
-import type { Call, CaseFile } from './case-file.ts';
 import { closeDown } from './closing.ts';
-import { Dice, mixed } from './dice.ts';
-import { Judge, type Violation } from './judge.ts';
+import type { Call, CaseFile } from './judge/case-file.ts';
+import { Judge, type Violation } from './judge/judge.ts';
+import { simulatedPlatform } from './judge/outcome-text.ts';
 import { Life } from './life.ts';
 import { Network } from './network.ts';
 import { callOnce } from './once-caller.ts';
 import { OneFile } from './one-file.ts';
 import { operate } from './operator.ts';
-import { simulatedPlatform } from './outcome-text.ts';
 import type { Arrival, Plan, PlannedEvent } from './plan.ts';
 import { RecordTable } from './record-table.ts';
 import { callReserve } from './reserver.ts';
@@ -110,7 +110,7 @@ export class Simulation {
     return this.#running[process] ?? null;
   }
 
-  /** Complains unless the call ends within this time, thrice: a process that stands still is late with everything. */
+  /** Complains unless the call ends within this time, thrice: a stalled process is late with everything. */
   expectEnd(call: Call, ms: number, complaint: string, times = 3): void {
     call.life.world.startTimer(ms, () => {
       if (call.ended) return;
@@ -130,7 +130,7 @@ export class Simulation {
     this.#downstreamKeys.set(key, file);
   }
 
-  /** A caller arrives at a process that is up; `done` tells what came of it, unless the process died. */
+  /** A caller arrives at a process that is up; `done` gets the outcome, unless the process died. */
   arrive(arrival: Arrival, done: (call: Call) => void = ignore): void {
     const running = this.running(arrival.process);
     if (running === null) return;
@@ -216,7 +216,7 @@ export class Simulation {
     this.scheduler.after(downMs, () => this.#start(process, clockOffMs));
   }
 
-  /** An orderly end: the engine closes, and when it says that it has, or time is up, the process is gone. */
+  /** An orderly end: the engine closes, and when it says that it has, or time is up, the process ends. */
   #shutDown(process: number, graceMs: number, downMs: number): void {
     const running = this.running(process);
     if (running === null) return;

@@ -1,10 +1,10 @@
 import { type AuditLine, NOT_RETAINED, type OperationRecord, type Revision } from 'onceward';
+import type { Life } from '../life.ts';
+import type { OperationPlan, Plan } from '../plan.ts';
+import type { Kept, Write } from '../record-table.ts';
 import { type AttemptFact, type Call, CaseFile, type SettledFact } from './case-file.ts';
 import { judgeBegin, judgeHappening } from './effect-rules.ts';
-import type { Life } from './life.ts';
 import { keptText } from './outcome-text.ts';
-import type { OperationPlan, Plan } from './plan.ts';
-import type { Kept, Write } from './record-table.ts';
 import { attemptOf, isGivenBack, judgeWrite } from './transition-rules.ts';
 
 /** A promise that was broken, and when. */

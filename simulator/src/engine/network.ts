@@ -1,5 +1,5 @@
 import { StoreError } from 'onceward';
-import { Dice } from './dice.ts';
+import { Dice } from '../dice.ts';
 import { EPOCH, type Life } from './life.ts';
 import type { Plan, Silence, StoreFault } from './plan.ts';
 import type { Scheduler } from './scheduler.ts';
@@ -139,7 +139,7 @@ export class Network {
     this.#scheduler.after(this.#latency(dice), request);
   }
 
-  /** Runs when the life is over, for whoever has to clean up after it. */
+  /** Runs when the life is over, to clean up after it. */
   whenGone(life: Life, afterMs: number, run: () => void): void {
     const funerals = this.#funerals.get(life) ?? [];
     funerals.push(() => this.#scheduler.after(afterMs, run));

@@ -1,5 +1,5 @@
 import type { Outcome, OutcomeCodec, Platform } from 'onceward';
-import { mixed } from './dice.ts';
+import { mixed } from '../../dice.ts';
 
 const utf8 = new TextEncoder();
 const fromUtf8 = new TextDecoder();

@@ -1,4 +1,4 @@
-import type { Dice } from './dice.ts';
+import type { Dice } from '../dice.ts';
 import type { Arrival, OperationPlan, PlannedEvent, StoreFault } from './plan.ts';
 
 /** Faults stop here; the longest of them are over a little later. */
@@ -137,7 +137,7 @@ export function drawRestarts(
 }
 
 /**
- * A process stands still in the midst of an effect, somebody else asks meanwhile, and an operator answers the doubt:
+ * A process stalls in the midst of an effect, another caller arrives meanwhile, and an operator answers the doubt:
  * when the process comes to itself again, all has been said. Chance alone would seldom bring these together.
  */
 function drawLateWorker(

@@ -29,10 +29,10 @@ interface Staged {
   readonly next: NextRecord | null;
 }
 
-/** How long the database takes to notice that a client is gone. */
+/** How long the database takes to notice that a client has disconnected. */
 const NOTICED_AFTER_MS = 200;
 const DROPPED_AFTER_MS = 2_800;
-/** For the whole of the work: the engine leaves a wait for another transaction to whoever opened this one. */
+/** For the whole of the work: the engine leaves a wait for another transaction to the caller that opened this one. */
 const TRANSACTION_TIMEOUT_MS = 15_000;
 /** For COMMIT and ROLLBACK. */
 const ENDING_TIMEOUT_MS = 1_000;
@@ -166,7 +166,7 @@ export class Transaction {
     });
   }
 
-  /** Should nothing arrive any more, the database ends the transaction of a connection that is gone. */
+  /** Should nothing arrive any more, the database ends the transaction of a dead connection. */
   #drop(): void {
     this.#parts.network.later(DROPPED_AFTER_MS, () => this.#end());
   }

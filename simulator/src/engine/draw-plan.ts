@@ -1,5 +1,5 @@
 import type { EffectKind, Policy } from 'onceward';
-import { Dice } from './dice.ts';
+import { Dice } from '../dice.ts';
 import {
   drawBursts,
   drawFaults,
@@ -8,7 +8,7 @@ import {
   drawSilence,
   HEAL_AT,
 } from './draw-faults.ts';
-import { simulatedPlatform } from './outcome-text.ts';
+import { simulatedPlatform } from './judge/outcome-text.ts';
 import type {
   Arrival,
   EffectScript,
@@ -112,7 +112,7 @@ function drawWrongClock(dice: Dice): number {
 function drawOperations(dice: Dice, store: StorePlan): OperationPlan[] {
   const effect = drawEffect(dice);
   const policy = drawPolicy(dice);
-  // The neighbours share a key or a scope with the first, to tempt whoever mixes them up.
+  // The neighbours share a key or a scope with the first, to catch an engine that mixes them up.
   const ids = [
     { scope: 'shop', key: 'k1' },
     { scope: 'bank', key: 'k1' },

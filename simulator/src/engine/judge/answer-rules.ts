@@ -1,9 +1,9 @@
 import { type Execution, NOT_RETAINED, type Outcome, type ReserveResult } from 'onceward';
+import type { Kept } from '../record-table.ts';
 import type { Call, SettledFact } from './case-file.ts';
 import { textOf } from './outcome-text.ts';
-import type { Kept } from './record-table.ts';
 
-/** What one caller was told, held against what is true. Returns the complaint, or `null`. */
+/** One caller's answer, checked against what is true. Returns the complaint, or `null`. */
 export function judgeAnswer(call: Call, execution: Execution, current: Kept | null): string | null {
   switch (execution.kind) {
     case 'executed':
@@ -57,7 +57,7 @@ function judgeReplay(
   const atWaking = woken.at >= call.startedAt ? woken.retention : Infinity;
   const retention = Math.min(call.retentionAtStart, call.life.retention, atWaking);
   const fresh = asked.filter((fact) => {
-    // Whoever waited for the answer may have it, however soon it ran out.
+    // A waiting caller may get the answer, however soon it expired.
     const runner = file.attempts.get(fact.fence)?.begun;
     const awaited = Math.max(fact.appliedAt, runner?.endedAt ?? 0) >= call.startedAt;
     return fact.keepUntil > retention || awaited;
@@ -66,7 +66,7 @@ function judgeReplay(
   return judgeTruth(call, fresh[0]!);
 }
 
-/** Whoever is told that it was committed may rely on its having happened. */
+/** An answer "committed" means that it has happened. */
 function judgeTruth(call: Call, fact: SettledFact): string | null {
   if (fact.state !== 'committed' || !fact.byAttempt) return null;
   const attempt = call.file.attempts.get(fact.fence);

@@ -10,7 +10,7 @@ import {
   type StoreTraits,
   type SwapResult,
 } from 'onceward';
-import { decodeRecord } from '../../packages/onceward/src/engine/record/record-codec.ts';
+import { decodeRecord } from '../../../packages/onceward/src/engine/record/record-codec.ts';
 import type { Life } from './life.ts';
 import type { Scheduler } from './scheduler.ts';
 

@@ -10,9 +10,9 @@ import {
   type Probe,
   type Settlement,
 } from 'onceward';
-import { judgeAnswer } from './answer-rules.ts';
-import type { AttemptEnding, AttemptFact, Call } from './case-file.ts';
-import { outcomeOf } from './outcome-text.ts';
+import { judgeAnswer } from './judge/answer-rules.ts';
+import type { AttemptEnding, AttemptFact, Call } from './judge/case-file.ts';
+import { outcomeOf } from './judge/outcome-text.ts';
 import type { Simulation } from './simulation.ts';
 import type { StoreLink } from './store-link.ts';
 import type { Transaction } from './transaction.ts';

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { runPlan, runSeeds } from '../run-worlds.ts';
 import { drawPlan } from './draw-plan.ts';
-import { runPlan, runSeeds } from './run-worlds.ts';
 import type { Simulation } from './simulation.ts';
 
 const WORLDS = 320;
@@ -57,7 +57,7 @@ describe('simulated worlds', () => {
     });
   }
 
-  it('[E11] tell whole milliseconds on every clock', () => {
+  it('[E11] have whole milliseconds on every clock', () => {
     const moments = worlds.flatMap(({ trace }) => trace.map(({ at }) => at));
     expect(moments.filter((at) => !Number.isInteger(at))).toEqual([]);
   });

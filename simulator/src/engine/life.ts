@@ -1,7 +1,7 @@
 import type { World } from 'onceward';
 import type { Scheduler } from './scheduler.ts';
 
-/** Thrown at a crash point. Whoever catches it belongs to a process that is dead already. */
+/** Thrown at a crash point. Its catcher belongs to a process that is dead already. */
 export class Halted extends Error {
   override readonly name = 'Halted';
 }
@@ -23,7 +23,7 @@ export interface LifeOptions {
 
 /**
  * One life of a process: its clocks, its timers and its death. Whatever is to happen inside the process goes through
- * `deliver`, which drops it when the process is dead and holds it while the process stands still.
+ * `deliver`, which drops it when the process is dead and holds it while the process is stalled.
  */
 interface Reading {
   readonly offset: number;
@@ -37,7 +37,7 @@ export class Life {
   readonly token: string;
   readonly world: World;
   readonly bornAt: number;
-  /** The latest that this life has been told it is; leases lapse by this clock. */
+  /** The latest time that this life has seen; leases lapse by this clock. */
   latestWall = 0;
   /** The same for the clock that retention goes by. */
   latestRetention = 0;

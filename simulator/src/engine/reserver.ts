@@ -1,9 +1,9 @@
 import { type Engine, type FencedChange, type FencedResult, OncewardError } from 'onceward';
-import { judgeReserved } from './answer-rules.ts';
 import { noteEnding } from './callers.ts';
-import type { AttemptEnding, AttemptFact, Call } from './case-file.ts';
+import { judgeReserved } from './judge/answer-rules.ts';
+import type { AttemptEnding, AttemptFact, Call } from './judge/case-file.ts';
+import { outcomeOf } from './judge/outcome-text.ts';
 import { Halted } from './life.ts';
-import { outcomeOf } from './outcome-text.ts';
 import type { Simulation } from './simulation.ts';
 
 /** How often a remote caller asks again before it gives up. */

@@ -1,6 +1,6 @@
 import type { AuditLine, Execution, OperationRecord, Revision } from 'onceward';
-import type { Life } from './life.ts';
-import type { Arrival, OperationPlan } from './plan.ts';
+import type { Life } from '../life.ts';
+import type { Arrival, OperationPlan } from '../plan.ts';
 
 /** Everything that is known of one operation, from outside: the judge's memory. */
 export class CaseFile {
@@ -95,7 +95,7 @@ export interface SettledFact {
   readonly appliedAt: number;
   /** Virtual time until which it has been promised to be kept. */
   promisedUntil: number;
-  /** As the record says it, in the clock of whoever wrote it. */
+  /** As the record says it, in the clock of its writer. */
   keepUntil: number;
 }
 

@@ -1,5 +1,5 @@
+import { runPlan } from '../run-worlds.ts';
 import type { Plan, PlannedEvent } from './plan.ts';
-import { runPlan } from './run-worlds.ts';
 import type { Simulation, Told } from './simulation.ts';
 
 /** A shrunk world is run at most this often; what is left then is short enough. */
@@ -40,7 +40,7 @@ function nextSize(size: number): number {
   return size === 1 ? 0 : Math.ceil(size / 2);
 }
 
-/** What happened, with the failed calls of a retry loop told as one. */
+/** What happened, with the failed calls of a retry loop printed as one. */
 export function condensed(trace: readonly Told[]): Told[] {
   const told: Told[] = [];
   let fault: string | null = null;

@@ -1,13 +1,13 @@
 import { type Engine, OncewardError, type Verdict } from 'onceward';
-import type { CaseFile } from './case-file.ts';
-import { outcomeOf } from './outcome-text.ts';
+import type { CaseFile } from './judge/case-file.ts';
+import { outcomeOf } from './judge/outcome-text.ts';
+import { attemptOf } from './judge/transition-rules.ts';
 import type { PlannedEvent } from './plan.ts';
 import type { Simulation } from './simulation.ts';
-import { attemptOf } from './transition-rules.ts';
 
 type OperatorEvent = Extract<PlannedEvent, { kind: 'operator' }>;
 
-/** A person at the console. A careful one looks at the world before answering a doubt; a careless one does not. */
+/** A person at the console. A careful one checks the world before resolving a doubt; a careless one does not. */
 export async function operate(
   simulation: Simulation,
   engine: Engine,
@@ -20,7 +20,7 @@ export async function operate(
     if (event.action === 'extend') await engine.extend(id, event.keepMs, actor);
     else if (event.action === 'purge') {
       const settled = simulation.table.get(id)?.record.state;
-      // Whoever purges a running or doubtful operation lets it run again, knowingly.
+      // Purging a running or doubtful operation lets it run again, knowingly.
       if (settled !== 'committed' && settled !== 'rejected') file.tainted = true;
       if (event.careless || !file.tainted) await engine.purge(id, actor);
     } else {

@@ -1,5 +1,5 @@
-import type { Call } from './case-file.ts';
 import { fingerprintOf } from './draw-plan.ts';
+import type { Call } from './judge/case-file.ts';
 import { EPOCH } from './life.ts';
 import type { Arrival, OperationPlan } from './plan.ts';
 import type { Simulation } from './simulation.ts';
@@ -11,7 +11,7 @@ const PATIENCE_MS = 80_000;
 const ASK_AGAIN_MS = 700;
 
 /**
- * After the world has healed, everybody asks once more about everything, at every process. Each must be told in the
+ * After the world has healed, every key is sent once more, at every process. Each must be answered in the
  * end: the answer, or that it is in doubt. Then no caller may be left waiting.
  */
 export function closeDown(simulation: Simulation, over: () => void): void {

@@ -1,7 +1,7 @@
 import type { OperationRecord } from 'onceward';
+import { EPOCH, type Life } from '../life.ts';
+import type { Kept, Write } from '../record-table.ts';
 import type { AttemptFact, CaseFile } from './case-file.ts';
-import { EPOCH, type Life } from './life.ts';
-import type { Kept, Write } from './record-table.ts';
 
 type Pending = Extract<OperationRecord, { state: 'pending' }>;
 type Settled = Extract<OperationRecord, { settledAt: number }>;
@@ -37,7 +37,7 @@ export function judgeWrite(file: CaseFile, write: Write, now: Circumstances): st
   if (before === null) return after === null ? null : judgeBirth(after);
   if (!before.corrupted) return judgeKnown(file, write, before, now);
   const complaint = judgeSpoilt(file, write, before, now);
-  // Whoever looked before it was spoilt may still write as if it were not: the revision is the same.
+  // A process that read it before it was damaged may still write as if it were not: the revision is the same.
   const unseen = before.spoiltAt + now.underWayMs >= now.now;
   return complaint !== null && unseen ? judgeKnown(file, write, before, now) : complaint;
 }
@@ -129,7 +129,7 @@ function judgeTakeOver(
   return judgeLapse(file, write, before, record, now);
 }
 
-/** A lease may be called lapsed by whoever's clock says so, unless its holder is alive and all is well. */
+/** A lease may be called lapsed by any process whose clock says so, unless its holder is alive and all is well. */
 function judgeLapse(
   file: CaseFile,
   write: Write,
@@ -189,7 +189,7 @@ function isOpen(record: OperationRecord): boolean {
   return record.state === 'pending' && record.leaseUntil === 0 && record.fingerprint === '';
 }
 
-/** Whoever looked before answering knew that it had not happened, and could not happen any more. */
+/** An operator who checked before resolving knew that it had not happened, and could not happen any more. */
 function judgeVoid(file: CaseFile, before: Kept): string | null {
   const life = attemptOf(file, before)?.life;
   if (life === undefined || file.tainted) return null;
@@ -259,7 +259,7 @@ function judgeGivingBack(file: CaseFile, write: Write, before: Kept): string | n
   return forgotten.length === 0 ? null : 'a claim was given back without a step that had happened';
 }
 
-/** Whether the claim was given back by whoever held it, and not voided or purged by an operator. */
+/** Whether the claim was given back by its holder, and not voided or purged by an operator. */
 export function isGivenBack(file: CaseFile, write: Write): boolean {
   const { before } = write;
   if (before === null || hasAudit(file, write, 'purge') || hasAudit(file, write, 'resolve')) {

@@ -1,10 +1,10 @@
-import { takeTurns } from '../../packages/onceward/src/stores/sqlite/turns.ts';
-import { Dice } from './dice.ts';
+import { takeTurns } from '../../../packages/onceward/src/stores/sqlite/turns.ts';
+import { Dice } from '../dice.ts';
 import type { Life } from './life.ts';
 import type { PlannedEvent } from './plan.ts';
 import type { Scheduler } from './scheduler.ts';
 
-/** The longest pause of whoever tries again. */
+/** The longest pause of a retry loop. */
 const TRIES_AGAIN_MS = 4;
 
 /** A file with one writer at a time and no queue: who finds it busy tries again. */

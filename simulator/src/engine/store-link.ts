@@ -130,9 +130,9 @@ export class StoreLink implements TransactionalStore<Transaction> {
 
   async #clock(): Promise<number> {
     const { network, life } = this.#parts;
-    const began = life.elapsed;
+    const [began, wallBegan] = [life.elapsed, life.wall];
     const time = await network.call<number>(life, (reply) => reply(network.storeClock));
-    life.noteStoreClock(time, life.elapsed - began);
+    life.noteStoreClock(time, Math.max(life.elapsed - began, life.wall - wallBegan));
     return time;
   }
 

@@ -6,11 +6,11 @@ import {
   type Revision,
 } from 'onceward';
 import { conclude, effectOf, operationOf } from './callers.ts';
-import type { Call } from './case-file.ts';
-import { textOf } from './outcome-text.ts';
+import type { Call } from './judge/case-file.ts';
+import { textOf } from './judge/outcome-text.ts';
 import type { Simulation } from './simulation.ts';
 
-/** A caller of `once`. It is told whether its value is recorded before it gets the value. */
+/** A caller of `once`. It learns whether its value is recorded before it gets the value. */
 export async function callOnce(
   simulation: Simulation,
   call: Call,
