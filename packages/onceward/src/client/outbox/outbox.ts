@@ -393,7 +393,7 @@ export class Outbox {
   /** Someone has paused, or goes on. */
   async #pauseChanged(): Promise<void> {
     await this.#core.readPause();
-    // The counts of whoever has signed in.
+    // The counts are those of the current owner, who may have changed.
     this.#status.touch();
     void this.#runner?.wakeAll();
   }

@@ -4,7 +4,7 @@ import type { OutboxEvent } from '../index.ts';
 
 freshForEachTest();
 
-describe('whoever signs in after a 401 of another', () => {
+describe('a user who signs in after another', () => {
   it('[C4] sees a status of their own when resume was called, and an event says so', async () => {
     let user = 'ann';
     const outbox = life({ owner: () => user });
