@@ -30,7 +30,8 @@ export class CircuitBreaker {
   readonly #policy: BreakerPolicy;
   /** Times of the latest failures on the steady clock, at most `policy.failures` of them. */
   #failedAt: number[] = [];
-  #openUntil: number | null = null;
+  /** On the steady clock, and kept while a single attempt goes ahead; 0: closed. */
+  openUntil = 0;
   #probing = false;
   #inFlight = 0;
   /** More than any caller sends at once, until the server says otherwise. */
@@ -41,12 +42,20 @@ export class CircuitBreaker {
     this.#policy = policy;
   }
 
-  /** 0: go ahead, and report what came of it. Otherwise how long to stay away. */
-  admit(): number {
-    const left = (this.#openUntil ?? 0) - this.#world.elapsed();
-    if (left > 0) return left;
+  /** How long it stays open; less than 0 if it does not. */
+  leftMs(): number {
+    return this.openUntil - this.#world.elapsed();
+  }
+
+  /**
+   * 0: go ahead, and report what came of it. Otherwise how long to stay away. `isUrgent`: someone asks for a try now,
+   * which is the single attempt that decides, however long the circuit was to stay open.
+   */
+  admit(isUrgent?: boolean): number {
+    const left = this.leftMs();
+    if (left > 0 && !isUrgent) return left;
     if (this.#probing || this.#inFlight >= this.#width) return SOON_MS;
-    this.#probing = this.#openUntil !== null;
+    this.#probing = this.openUntil > 0;
     this.#inFlight += 1;
     return 0;
   }
@@ -56,34 +65,30 @@ export class CircuitBreaker {
    * does not; `null` and an aborted attempt count as neither. `isPatient`: the caller waits for a server that
    * limits it.
    */
-  report(verdict: Verdict | null, isPatient = false): void {
+  report(verdict: Verdict | null, isPatient?: boolean): void {
     const now = this.#world.elapsed();
     this.#inFlight -= 1;
     if (verdict === null || /aborted|not_sent/.test(verdict.kind)) this.#probing = false;
     else if (isPatient && verdict.kind === 'transient' && verdict.isBusy && verdict.retryAfterMs) {
       this.#width = 1;
       this.#openFrom(now, Math.min(verdict.retryAfterMs, LONGEST_WAIT));
-    } else if (isServerFault(verdict)) this.#failed(now);
-    else {
+    } else if (
+      verdict.kind === 'unreachable' ||
+      (verdict.kind === 'transient' && verdict.reason.startsWith('HTTP 5'))
+    ) {
+      const { windowMs, failures } = this.#policy;
+      this.#failedAt = [...this.#failedAt.filter((at) => now - at < windowMs), now];
+      if (this.#probing || this.#failedAt.length >= failures) this.#openFrom(now);
+    } else {
       this.#width += 1;
       this.#failedAt = [];
-      this.#openUntil = null;
+      this.openUntil = 0;
       this.#probing = false;
     }
   }
 
-  #failed(now: number): void {
-    if (this.#openUntil !== null) {
-      if (this.#probing) this.#openFrom(now);
-      return;
-    }
-    this.#failedAt = this.#failedAt.filter((at) => now - at < this.#policy.windowMs);
-    this.#failedAt.push(now);
-    if (this.#failedAt.length >= this.#policy.failures) this.#openFrom(now);
-  }
-
   #openFrom(now: number, ms = this.#policy.openMs): void {
-    this.#openUntil = Math.max(this.#openUntil ?? 0, now + ms);
+    this.openUntil = Math.max(this.openUntil, now + ms);
     this.#failedAt = [];
     this.#probing = false;
   }
@@ -102,9 +107,4 @@ export function breakersBy(
     byOrigin.set(origin, breaker);
     return breaker;
   };
-}
-
-function isServerFault(verdict: Verdict): boolean {
-  const isBroken = verdict.kind === 'transient' && verdict.reason.startsWith('HTTP 5');
-  return verdict.kind === 'unreachable' || isBroken;
 }

@@ -79,7 +79,7 @@ export function pause(
   world: ClientWorld,
   ms: number,
   signal?: AbortSignal | null,
-  isIdle = false,
+  isIdle?: boolean,
 ): Promise<void> {
   if (signal?.aborted) return Promise.resolve();
   return new Promise((resolve) => {

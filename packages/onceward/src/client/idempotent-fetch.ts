@@ -172,9 +172,7 @@ function nextPause(
 }
 
 function circuitOpen(url: string, retryAfterMs: number): ClientError {
-  return new ClientError(
-    'CIRCUIT_OPEN',
-    `${new URL(url).origin} failed too often; wait ${Math.ceil(retryAfterMs / 1_000)} s`,
-    { retryAfterMs },
-  );
+  return new ClientError('CIRCUIT_OPEN', `${new URL(url).origin} failed too often`, {
+    retryAfterMs,
+  });
 }

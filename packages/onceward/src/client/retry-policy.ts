@@ -36,8 +36,7 @@ export function backoffMs(policy: RetryPolicy, failures: number, world: ClientWo
 
 /** Reads Retry-After, which is a number of seconds or a date. `null`: absent, or not to be understood. */
 export function parseRetryAfter(value: string | null, now: number): number | null {
-  if (value === null) return null;
-  const text = value.trim();
+  const text = value?.trim() ?? '';
   if (/^\d+$/.test(text)) return Number(text) * SECOND;
   // A date must have the form of one: the platform's parser would also take "1.5" or "-3" for years.
   if (!/^[A-Za-z]{3,9},? /.test(text)) return null;

@@ -1,4 +1,4 @@
-import type { Step, StoredRequest } from './operation.ts';
+import { isSuccess, type Step, type StoredRequest } from './operation.ts';
 import { invalid } from './request-intake.ts';
 
 const BLANK = /\{\{(?:(\d+)\.([\w.-]+)|!)\}\}/g;
@@ -38,7 +38,7 @@ export function fillIn(request: StoredRequest, steps: readonly Step[]): StoredRe
 function lookUp(step: Step | undefined, path: readonly string[]): string | null {
   let value: unknown;
   try {
-    value = JSON.parse(step?.answer?.body ?? '');
+    value = step?.answer && isSuccess(step.answer) && JSON.parse(step.answer.body ?? '');
   } catch {
     return null;
   }

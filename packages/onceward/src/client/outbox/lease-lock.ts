@@ -1,8 +1,9 @@
 import { type ClientWorld, mintKey, pause, realWorld, SECOND } from '../client-world.ts';
 import type { Entry, OutboxStorage } from '../storages/outbox-storage.ts';
-import { layout } from './operation.ts';
 import type { HoldOptions, RunnerLock, Work } from './runner-lock.ts';
 
+/** Where it is in the storage, beside what `layout` names. */
+const PLACE = 'runner';
 /** The holder renews the lease this often, and the others read it. */
 const RENEW_EVERY = 4 * SECOND;
 /** One that was not renewed for so long is taken over. */
@@ -112,7 +113,7 @@ class StoredLease {
   }
 
   async #refresh(): Promise<void> {
-    const [lease] = await this.#storage.read([layout.runner]);
+    const [lease] = await this.#storage.read([PLACE]);
     if (lease?.version === this.#seen?.version) return;
     this.isRenewed = this.#seen !== undefined;
     this.#seen = lease as Lease | undefined;
@@ -122,7 +123,7 @@ class StoredLease {
   async #write(holder: string | null): Promise<boolean> {
     const expected = this.#seen?.version ?? null;
     const next: Lease = { version: (expected ?? 0) + 1, holder };
-    const won = await this.#storage.swap([{ key: layout.runner, expected, next }]);
+    const won = await this.#storage.swap([{ key: PLACE, expected, next }]);
     if (won) this.#seen = next;
     return won;
   }

@@ -2,6 +2,7 @@ import { ClientError } from '../client-error.ts';
 import type { Change, Entry, OutboxStorage, RangedEntry } from '../storages/outbox-storage.ts';
 import {
   currentRequest,
+  type DoneOperation,
   type FailedOperation,
   keysOf,
   layout,
@@ -132,7 +133,6 @@ function setAside(found: WaitingOperation, place: string, now: number): Change[]
 function changesFor(previous: WaitingOperation, next: Next): Change[] {
   const { id, version } = previous;
   const from = { key: layout.waiting + id, expected: version };
-  const late = lateEdit(previous, next);
   switch (next.state) {
     case 'waiting':
       return [{ ...from, next: { ...next, version: version + 1 } }, ...keyMoved(previous, next)];
@@ -141,7 +141,7 @@ function changesFor(previous: WaitingOperation, next: Next): Change[] {
       return [
         { ...from, next: null },
         { key: layout[next.state] + id, next: { ...next, version: version + 1 } as Entry },
-        ...late,
+        ...lateEdit(previous, next),
       ];
     case 'cancelled':
       return [{ ...from, next: null }, ...forgetKeys(previous)];
@@ -164,9 +164,9 @@ export function forgetKeys(operation: Operation): Change[] {
 }
 
 /** An edit that could no longer be made is kept where its author will find it. */
-function lateEdit(previous: WaitingOperation, next: Next): Change[] {
+function lateEdit(previous: WaitingOperation, next: FailedOperation | DoneOperation): Change[] {
   const { wish } = previous;
-  if (wish?.kind !== 'edit' || next.state === 'waiting' || next.state === 'cancelled') return [];
+  if (wish?.kind !== 'edit') return [];
   const at = next.state === 'failed' ? next.failedAt : next.doneAt;
   const edited: WaitingOperation = {
     ...previous,

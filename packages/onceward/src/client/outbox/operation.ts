@@ -33,6 +33,11 @@ export interface StoredAnswer {
   readonly body: string | null;
 }
 
+/** Else a done operation has no answer: its server knows that it happened, and no longer what it said. */
+export function isSuccess({ status }: StoredAnswer): boolean {
+  return status < 300;
+}
+
 interface OperationBase extends Entry {
   readonly id: string;
   /** Who queued it. It is sent while the same one is signed in, and never by another. */
@@ -70,6 +75,7 @@ export interface WaitingOperation extends OperationBase {
   readonly begun: number;
   /** When the server first said "not now", by the wall clock. */
   readonly turnedAwaySince: number | null;
+  /** -1: someone asked for a try at once, even where the circuit is open. */
   readonly notBefore: number;
   /** When `notBefore` was set. A clock that shows less has been set back since. */
   readonly delayedAt: number;
@@ -192,7 +198,6 @@ export function ownerOf(entry: Entry): string | null {
 export const layout = {
   position: 'position',
   pause: 'pause',
-  runner: 'runner',
   waiting: 'waiting/',
   failed: 'failed/',
   done: 'done/',
@@ -215,12 +220,10 @@ export function keysOf(
   return 'keys' in operation ? operation.keys : operation.steps.map((step) => step.key);
 }
 
-export function currentRequest(operation: WaitingOperation): {
+export function currentRequest({ steps, cursor, direction }: WaitingOperation): {
   readonly key: string;
   readonly request: StoredRequest;
 } {
-  const step = operation.steps[operation.cursor];
-  const current = operation.direction === 'forward' ? step : step?.undo;
-  if (!current) throw new Error('no step');
-  return current;
+  const step = steps[cursor] as Step;
+  return direction === 'forward' ? step : (step.undo as NonNullable<Step['undo']>);
 }

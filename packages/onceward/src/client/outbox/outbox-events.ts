@@ -95,13 +95,13 @@ export class Listeners<T> {
 export type Settled = Exclude<Operation, { state: 'waiting' }>;
 
 /** The event to emit for a change; `null`: none. */
-export function eventOf(previous: WaitingOperation, next: Next, now: number): OutboxEvent | null {
+export function eventOf(previous: WaitingOperation, next: Next): OutboxEvent | null {
   const { id } = previous;
   switch (next.state) {
     case 'cancelled':
       return { type: 'cancelled', id };
     case 'done':
-      return { type: 'done', id, replayed: next.answers.at(-1)?.replayed ?? false };
+      return { type: 'done', id, replayed: !!next.answers.at(-1)?.replayed };
     case 'failed':
       return {
         type: 'failed',
@@ -111,12 +111,8 @@ export function eventOf(previous: WaitingOperation, next: Next, now: number): Ou
         reason: next.reason,
       };
   }
-  const { problem, notBefore, direction, delayedAt } = next;
   const [key = ''] = keysOf(next);
-  if (direction !== previous.direction)
+  if (next.direction !== previous.direction)
     return { type: 'turning_back', id, reason: next.cause ?? '' };
-  if (key !== keysOf(previous)[0]) return { type: 'edited', id, key };
-  return problem === null || delayedAt === previous.delayedAt
-    ? null
-    : { type: 'retrying', id, reason: problem, inMs: notBefore - now };
+  return key === keysOf(previous)[0] ? null : { type: 'edited', id, key };
 }

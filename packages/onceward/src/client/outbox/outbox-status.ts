@@ -49,14 +49,12 @@ export class LiveStatus implements StatusStore {
   /** Something may have changed: count again, soon. */
   touch(): void {
     if (this.#timer !== null || this.#closed) return;
-    const count = () => {
-      this.#timer = null;
-      void this.refresh();
-    };
+    const count = () => void this.#count();
     this.#timer = this.#core.world.startTimer(this.#waitMs, count, true);
   }
 
-  async refresh(): Promise<void> {
+  async #count(): Promise<void> {
+    this.#timer = null;
     const from = this.#core.world.elapsed();
     try {
       const own = ownedBy(this.#core.owner());

@@ -231,6 +231,8 @@ describe('outbox', () => {
       [[{ url: '/a', json: () => 1 }], /not a JSON value/],
       [[{ url: '/a', headers: { 'idempotency-key': 'k' } }], /give it as key/],
       [[{ url: '/a', body: 'x'.repeat(6_000_000) }], /6000000 is over 5242880/],
+      [[{ url: '/a', jsn: { item: 'a' } } as never], /jsn is not an option of method,url/],
+      [[{ url: '/a' }, { lan: 'a' } as never], /lan is not an option of lane/],
       [[{ url: '/a' }, { lane: '' }], /lane: 1 to 255/],
       [[{ url: '/a' }, { lane: '\ud800' }], /whole characters/],
     ];

@@ -1,6 +1,14 @@
-import { type BreakerPolicy, breakersBy } from '../circuit-breaker.ts';
+import { BREAKER_DEFAULTS, type BreakerPolicy, breakersBy } from '../circuit-breaker.ts';
 import { ClientError } from '../client-error.ts';
-import { type ClientWorld, DAY, MINUTE, mintKey, realWorld, SECOND } from '../client-world.ts';
+import {
+  type ClientWorld,
+  DAY,
+  MINUTE,
+  mintKey,
+  pause,
+  realWorld,
+  SECOND,
+} from '../client-world.ts';
 import { alwaysOnline, browserConnectivity, type Connectivity } from '../connectivity.ts';
 import { RETRY_DEFAULTS, type RetryPolicy } from '../retry-policy.ts';
 import type { OutboxStorage } from '../storages/outbox-storage.ts';
@@ -25,7 +33,6 @@ import {
   type OutboxEvent,
   type PauseReason,
   type Settled,
-  silentBulletin,
 } from './outbox-events.ts';
 import { LiveStatus, type StatusStore } from './outbox-status.ts';
 import {
@@ -74,7 +81,7 @@ export interface OutboxOptions {
   /** `groups` of this package, where `enqueueGroup` is used. */
   readonly groups?: Groups;
   readonly retry?: Partial<RetryPolicy>;
-  readonly breaker?: BreakerPolicy;
+  readonly breaker?: Partial<BreakerPolicy>;
   readonly retention?: Partial<Retention>;
   /** How many lanes send at the same time. */
   readonly concurrency?: number;
@@ -128,21 +135,24 @@ export class Outbox {
   readonly #enqueuer: Enqueuer;
   readonly #status: LiveStatus;
   readonly #listeners = new Listeners<OutboxEvent>();
-  readonly #bulletin: Bulletin;
+  readonly #bulletin: Bulletin | null;
   readonly #closing = new AbortController();
   #runner: Runner | null = null;
   /** As it is stored. */
   #pause: Pause | null = null;
   /** Of a service worker, which may lack the credentials that the pages have: it stops, and they go on. */
   #ownPause: Pause | null = null;
+  /** As it was last emitted. */
+  #emittedPause: PauseReason | null = null;
   #running: Promise<unknown> | null = null;
   #draining: Promise<unknown> | null = null;
 
   constructor(options: OutboxOptions) {
     checkOptions(options, KNOWN);
     const name = `onceward:${options.name ?? 'outbox'}`;
-    const inBrowser = isBrowser();
-    this.#bulletin = options.bulletin ?? (inBrowser ? broadcastBulletin(name) : silentBulletin);
+    // Later Nodes have a `navigator` too, but they do not know whether they are online.
+    const inBrowser = globalThis.navigator?.onLine !== undefined;
+    this.#bulletin = options.bulletin ?? (inBrowser ? broadcastBulletin(name) : null);
     const connectivity = options.connectivity ?? (inBrowser ? browserConnectivity() : alwaysOnline);
     const lock = options.lock ?? (inBrowser ? webLock(name, options.world) : noLock);
     const core = this.#compose(options, connectivity, lock);
@@ -160,7 +170,7 @@ export class Outbox {
     }));
     this.status = this.#status;
     this.failed = new FailedOperations(core);
-    this.#bulletin.listen((notice) => this.#receive(notice));
+    this.#bulletin?.listen((notice) => this.#receive(notice));
     this.#status.touch();
     // So that a page that does not send shows it too.
     core.readPause().catch(() => {});
@@ -181,7 +191,12 @@ export class Outbox {
       book: new OperationBook(options.storage),
       policy: { ...RETRY_DEFAULTS, ...options.retry, giveUpAfterMs },
       retention: { ...RETENTION_DEFAULTS, ...options.retention },
-      breakerFor: breakersBy(world, options.breaker),
+      // Nobody waits for an error here, so the server is asked twice as often as by `idempotentFetch`.
+      breakerFor: breakersBy(world, {
+        ...BREAKER_DEFAULTS,
+        openMs: 30 * SECOND,
+        ...options.breaker,
+      }),
       owner: () => (typeof owner === 'function' ? owner() : owner) ?? null,
       base:
         globalThis.document?.baseURI ??
@@ -191,21 +206,21 @@ export class Outbox {
       changed: (id) => {
         this.#status.touch();
         this.#runner?.wake(layout.queueOf(id));
-        this.#bulletin.post({ kind: 'changed', id });
+        this.#bulletin?.post({ kind: 'changed', id });
       },
       became: (previous, next) => {
-        const event = eventOf(previous, next, world.now());
+        const event = eventOf(previous, next);
         if (event !== null) this.#emit(event);
         this.#core.changed(previous.id);
       },
       isPaused: () => this.#pauseReason() !== null,
       readPause: async () => {
         const [paused] = (await options.storage.read([layout.pause])) as (Pause | undefined)[];
-        const before = this.#pauseReason();
         this.#pause = paused ?? this.#ownPause;
         const reason = this.#pauseReason();
-        if (reason !== before)
-          this.#emit(reason ? { type: 'paused', reason } : { type: 'resumed' });
+        if (reason === this.#emittedPause) return;
+        this.#emittedPause = reason;
+        this.#emit(reason ? { type: 'paused', reason } : { type: 'resumed' });
       },
       refused: async (owner) => {
         const pause = { version: 1, owner };
@@ -238,6 +253,7 @@ export class Outbox {
   ): Promise<Queued> {
     try {
       this.#checkOpen();
+      checkOptions(options, 'lane,key,label,meta,coalesce,allowDuplicate');
       const { lane = 'default', label = null, meta = null, key, coalesce = null } = options;
       checkKey(key);
       if (coalesce !== null) checkName('coalesce', coalesce);
@@ -274,22 +290,18 @@ export class Outbox {
 
   /** The operation when it has ended, `null` if it was cancelled or is not known. */
   async whenSettled(id: string, signal?: AbortSignal): Promise<Settled | null> {
-    let wake: () => void = () => {};
-    const onChange = () => wake();
+    let change: AbortController;
+    const onChange = () => change.abort();
     const unlisten = this.#listeners.add(onChange);
     signal?.addEventListener('abort', onChange);
     try {
       for (;;) {
-        const change = new Promise<void>((resolve) => {
-          wake = resolve;
-        });
+        change = new AbortController();
         const operation = await this.#core.book.find(id);
         if (operation?.state !== 'waiting') return operation;
         this.#checkOpen();
         signal?.throwIfAborted();
-        const timer = this.#core.world.startTimer(POLL_EVERY, wake);
-        await change;
-        timer.cancel();
+        await pause(this.#core.world, POLL_EVERY, change.signal);
       }
     } finally {
       unlisten();
@@ -341,7 +353,7 @@ export class Outbox {
 
   /** Tries a waiting operation again at once, if it is its turn. `false`: it does not wait. */
   async retryNow(id: string): Promise<boolean> {
-    return (await this.#replace(id, (waiting) => ({ ...waiting, notBefore: 0 }))) !== null;
+    return (await this.#replace(id, (waiting) => ({ ...waiting, notBefore: -1 }))) !== null;
   }
 
   /** Retries until no other tab writes between the read and the swap. `null`: it is not waiting. */
@@ -374,14 +386,16 @@ export class Outbox {
 
   async #storePause(next: Pause | null): Promise<void> {
     await this.#core.book.swap([{ key: layout.pause, next }]);
-    this.#bulletin.post({ kind: 'paused' });
+    this.#bulletin?.post({ kind: 'paused' });
     await this.#pauseChanged();
   }
 
   /** Someone has paused, or goes on. */
   async #pauseChanged(): Promise<void> {
     await this.#core.readPause();
-    this.#runner?.wakeAll();
+    // The counts are those of the current owner, who may have changed.
+    this.#status.touch();
+    void this.#runner?.wakeAll();
   }
 
   /** Sends what can be sent now, if no other tab is sending, and resolves when that is done. */
@@ -407,7 +421,7 @@ export class Outbox {
     await this.#draining;
     await this.#enqueuer.last;
     this.#status.close();
-    this.#bulletin.close();
+    this.#bulletin?.close();
     this.#emit({ type: 'changed_elsewhere', id: null });
     await this.#core.book.storage.close();
   }
@@ -457,8 +471,3 @@ export class Outbox {
 /** Notices of other tabs may be lost. */
 const POLL_EVERY = 2 * SECOND;
 const ABANDONED = { code: 'ABANDONED', reason: 'abandoned' } as const;
-
-/** Later Nodes have a `navigator` too, but they do not know whether they are online. */
-function isBrowser(): boolean {
-  return globalThis.navigator?.onLine !== undefined;
-}

@@ -29,6 +29,7 @@ const KEY_HEADERS = /^(x-)?idempotency-/;
 export function takeRequest(given: OutboxRequest, core: Base): StoredRequest {
   const { json, body, url } = Object(given) as OutboxRequest;
   if (!url) throw invalid('url is missing');
+  checkOptions(given, 'method,url,headers,json,body');
   const method = given.method?.toUpperCase() ?? 'POST';
   if (/^(GET|HEAD)$/.test(method)) throw invalid(`for ${method} call fetch`);
   if (json !== undefined && body !== undefined) throw invalid('json or body, not both');
@@ -130,9 +131,7 @@ export function checkOptions<O extends object, K extends string>(
   known: K & Complete<O, K>,
 ): void {
   for (const name of Object.keys(options)) {
-    if (!known.split(',').includes(name)) {
-      throw invalid(`${name} is not an option of ${known}`);
-    }
+    if (!known.split(',').includes(name)) throw invalid(`${name} is not an option of ${known}`);
   }
 }
 

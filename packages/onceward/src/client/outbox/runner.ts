@@ -37,13 +37,16 @@ export interface OutboxCore extends SenderOptions, Ways {
 
 /** What another tab stored without being able to say so is found at the latest after this. */
 const RESCAN_EVERY = 30 * SECOND;
+/** When a lane is woken again after its storage failed. */
+const STORAGE_AGAIN = 5 * SECOND;
 
 interface Lane {
-  driving: Promise<void> | null;
+  driving?: Promise<void> | undefined;
   /** Something happened while it was busy: run again. */
   again: boolean;
-  timer: ClientTimer | null;
-  failures: number;
+  timer?: ClientTimer | undefined;
+  /** The wait that was last emitted. */
+  emitted?: number;
 }
 
 /**
@@ -67,7 +70,8 @@ export class Runner {
   readonly #signal: AbortSignal;
   /** When what is old is forgotten next. */
   #forgetAt = 0;
-  #sending = 0;
+  /** Requests on their way. */
+  sending = 0;
   #slotsTaken = 0;
   readonly #slotQueue: (() => void)[] = [];
 
@@ -77,16 +81,12 @@ export class Runner {
     this.#signal = signal;
   }
 
-  get sending(): number {
-    return this.#sending;
-  }
-
   /** Works until the signal is aborted. */
   async run(): Promise<void> {
     const { connectivity, world } = this.#core;
-    const unlisten = connectivity.listen(() => this.wakeAll());
+    const unlisten = connectivity.listen(() => void this.wakeAll());
     while (!this.#signal.aborted) {
-      await this.#rescan();
+      await this.wakeAll();
       await pause(world, RESCAN_EVERY, this.#signal, true);
     }
     unlisten();
@@ -95,29 +95,21 @@ export class Runner {
 
   /** Works until everything that can be sent now has been; what must wait is left for later. */
   async drain(): Promise<void> {
-    await this.#rescan();
+    await this.wakeAll();
     await this.#whenIdle();
   }
 
   /** Wakes an owner's lane. */
   wake(queue: string): void {
     if (this.#signal.aborted) return;
-    const lane = this.#lanes.get(queue) ?? {
-      driving: null,
-      again: true,
-      timer: null,
-      failures: 0,
-    };
+    const lane: Lane = this.#lanes.get(queue) ?? { again: true };
     this.#lanes.set(queue, lane);
     lane.again = true;
     lane.driving ??= this.#drive(queue, lane);
   }
 
-  wakeAll(): void {
-    void this.#rescan();
-  }
-
-  async #rescan(): Promise<void> {
+  /** Reads the stored pause and wakes every lane. */
+  async wakeAll(): Promise<void> {
     const { book, retention, world, readPause } = this.#core;
     try {
       // Who resumed may have died before saying so.
@@ -137,7 +129,7 @@ export class Runner {
 
   async #whenIdle(): Promise<void> {
     for (;;) {
-      const busy = [...this.#lanes.values()].find(({ driving }) => driving !== null);
+      const busy = [...this.#lanes.values()].find(({ driving }) => driving !== undefined);
       if (busy === undefined) return;
       await busy.driving;
     }
@@ -145,20 +137,18 @@ export class Runner {
 
   async #drive(name: string, lane: Lane): Promise<void> {
     lane.timer?.cancel();
-    lane.timer = null;
+    lane.timer = undefined;
     try {
       while (lane.again && !this.#signal.aborted) {
         lane.again = false;
-        while (await this.#advance(name, lane)) lane.failures = 0;
+        if (await this.#advance(name, lane)) lane.again = true;
       }
     } catch (error) {
-      lane.failures += 1;
       this.#emitStorageFailed(error);
-      const { policy, world } = this.#core;
-      this.#wakeLater(name, lane, backoffMs(policy, lane.failures, world));
+      this.#wakeLater(name, lane, STORAGE_AGAIN);
     }
-    lane.driving = null;
-    if (lane.timer === null) this.#lanes.delete(name);
+    lane.driving = undefined;
+    if (!lane.timer) this.#lanes.delete(name);
   }
 
   #isHalted(): boolean {
@@ -169,35 +159,43 @@ export class Runner {
     if (this.#signal.aborted) return;
     lane.timer?.cancel();
     lane.timer = this.#core.world.startTimer(ms, () => {
-      lane.timer = null;
+      lane.timer = undefined;
       this.wake(name);
     });
   }
 
   /** Does one thing for the lane. `false`: there is nothing to do now. */
   async #advance(name: string, lane: Lane): Promise<boolean> {
-    const { book, world, groups, breakerFor, connectivity, owner } = this.#core;
+    const { book, world, groups, breakerFor, connectivity, owner, emit } = this.#core;
     if (this.#isHalted() || !connectivity.online()) return false;
     const operation = await book.head(name, world.now());
     if (operation === null || ownerOf(operation) !== owner()) return false;
     if (operation.group && !groups) return false;
+    const breaker = breakerFor(currentRequest(operation).request.url);
+    const putOff = (inMs: number) => {
+      const { id, problem, notBefore } = operation;
+      // Either changes with each reason to wait.
+      const wait = notBefore + breaker.openUntil;
+      if (lane.emitted !== wait) {
+        emit({ type: 'retrying', id, reason: problem ?? 'CIRCUIT_OPEN', inMs });
+      }
+      lane.emitted = wait;
+      this.#wakeLater(name, lane, inMs);
+      return false;
+    };
     const waitMs = operation.notBefore - world.now();
     // A clock that has been set back since would make it longer than was meant.
     if (waitMs > 0 && world.now() >= operation.delayedAt) {
-      this.#wakeLater(name, lane, waitMs);
-      return false;
+      return putOff(Math.max(waitMs, breaker.leftMs()));
     }
     await this.#takeSlot();
     try {
       // The wait for a slot may have been long enough for all of this to change.
       await this.#core.readPause();
       if (this.#isHalted()) return false;
-      const breaker = breakerFor(currentRequest(operation).request.url);
-      const awayMs = breaker.admit();
-      if (awayMs > 0) {
-        this.#wakeLater(name, lane, awayMs);
-        return false;
-      }
+      const awayMs = breaker.admit(operation.notBefore < 0);
+      if (awayMs > 0) return putOff(awayMs);
+      const { openUntil } = breaker;
       let verdict: Verdict | null = null;
       try {
         verdict = await this.#attempt(operation);
@@ -205,6 +203,8 @@ export class Runner {
         // Also when the storage failed in between: an admitted attempt that is never reported shuts all others out.
         breaker.report(verdict, true);
       }
+      // Those that the circuit has turned away need not wait for the end that was emitted for them.
+      if (breaker.openUntil < openUntil) for (const other of this.#lanes.keys()) this.wake(other);
       return true;
     } finally {
       this.#giveSlot();
@@ -228,21 +228,21 @@ export class Runner {
       return null;
     }
     // Each attempt is marked: one that another tab has in flight may still happen when this one has not.
-    const marked = {
+    const current = {
       ...operation,
+      version: operation.version + 1,
       begun: (operation.begun ?? 0) + 1,
       unsettledSince: firstSent ?? now,
     };
-    if (!(await book.replace(operation, marked))) return null;
-    const current = { ...marked, version: operation.version + 1 };
-    const attempt = current.attempts + current.misses + 1;
-    const step = { step: current.cursor + 1, steps: current.steps.length };
-    this.#sending += 1;
-    emit({ type: 'sending', id: current.id, attempt, ...step });
+    if (!(await book.replace(operation, current))) return null;
+    const { id, attempts, misses, cursor, steps } = current;
+    const attempt = attempts + misses + 1;
+    this.sending += 1;
+    emit({ type: 'sending', id, attempt, step: cursor + 1, steps: steps.length });
     const sent = await this.#sender.send(current, request, firstSent, this.#signal);
-    this.#sending -= 1;
+    this.sending -= 1;
+    await this.#settle(current, sent, firstSent === null);
     const { verdict } = sent;
-    if (verdict.kind !== 'aborted') await this.#settle(current, sent, firstSent === null);
     if (verdict.kind === 'unauthorized') await this.#core.refused(ownerOf(operation));
     return verdict;
   }

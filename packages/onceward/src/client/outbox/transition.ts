@@ -126,11 +126,9 @@ function turnedAway(
     const reason = `gave up: ${verdict.reason}`;
     return fail({ ...operation, attempts }, outcome, { code: 'GAVE_UP', reason, answer }, now);
   }
-  const ownMs = backoffMs(policy, attempts + misses, world);
-  const waitMs =
-    verdict.retryAfterMs === null
-      ? ownMs
-      : Math.max(verdict.retryAfterMs, backoffMs(policy, 1, world));
+  const { retryAfterMs } = verdict;
+  const failures = retryAfterMs === null ? attempts + misses : 1;
+  const waitMs = Math.max(retryAfterMs ?? 0, backoffMs(policy, failures, world));
   const changes = { attempts, misses, turnedAwaySince, problem: verdict.reason };
   return later(operation, changes, waitMs, now);
 }
@@ -145,8 +143,9 @@ function stepDone(operation: WaitingOperation, answer: StoredAnswer | null, ways
   }
   const { version, id, owner, lane, label, meta, fingerprint } = operation;
   const answers = steps.map((step) => step.answer);
-  const kept = { version, id, owner, lane, label, meta, keys: keysOf({ steps }), fingerprint };
-  return { state: 'done', ...kept, answers, doneAt: now };
+  const keys = keysOf({ steps });
+  const kept = { version, id, owner, lane, label, meta, fingerprint, keys, answers };
+  return { ...kept, state: 'done', doneAt: now };
 }
 
 export function withStep(operation: WaitingOperation, changes: Partial<Step>): Step[] {
