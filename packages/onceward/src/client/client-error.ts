@@ -3,7 +3,8 @@ export const CLIENT_ERRORS = {
   INVALID_INPUT: 'Correct the argument; nothing was stored or sent.',
   CIRCUIT_OPEN: 'The server failed too often; try again after `retryAfterMs` with the same key.',
   STORAGE_FULL: 'The device has no room left; nothing was stored or sent.',
-  STORAGE_FAILED: 'The storage did not take the write; nothing was sent.',
+  STORAGE_FAILED:
+    'The storage failed; nothing was sent. Open it again, and repeat with the same key.',
   OUTBOX_CLOSED: 'Open the outbox again.',
 } as const satisfies Record<string, string>;
 

@@ -64,9 +64,14 @@ export class SortedIndex {
   }
 
   apply({ key, next }: Pick<Change, 'key' | 'next'>): void {
+    this.set(key, next === null ? null : JSON.stringify(next));
+  }
+
+  /** The same, for an entry that is JSON text already. */
+  set(key: string, text: string | null): void {
     const known = this.#texts.has(key);
-    if (next !== null) {
-      this.#texts.set(key, JSON.stringify(next));
+    if (text !== null) {
+      this.#texts.set(key, text);
       if (!known) this.#keys.splice(this.#place(key), 0, key);
     } else if (known) {
       this.#texts.delete(key);
