@@ -5,13 +5,17 @@ import { startServer } from './running-program.ts';
 import { SmallDisk } from './small-disk.ts';
 
 const disk = new SmallDisk('6m');
-afterAll(() => disk.remove());
+let server: Awaited<ReturnType<typeof startServer>>;
+afterAll(async () => {
+  await server?.stop();
+  disk.remove();
+});
 
 // Without the right to mount there is no small disk to fill.
 describe.skipIf(!disk.isThere)('a ledger whose disk is full when it saves its state', () => {
   it('[L9] [E12] stops with a coded error, the server lives on, and nothing acknowledged is lost', async () => {
     const env = { ONCEWARD_DATA: join(disk.path, 'data') };
-    let server = await startServer(env);
+    server = await startServer(env);
     const accounts = { from: await openAccount(server.url), to: await openAccount(server.url) };
     let paid = 0;
     const payOnce = async (key: string) => {
