@@ -28,8 +28,8 @@ export interface SegmentLogOptions {
   /** Open although entries are lost. Without it the log refuses, because what is missing might matter. */
   readonly acceptDamage?: boolean;
   /**
-   * A write for which there is no room is taken back, and the log goes on when there is. For users to whom each entry
-   * stands alone: without it the log stops, so that nothing is ever written behind an entry that was given up.
+   * A write for which there is no room is taken back, with all that were appended after it, and the log goes on when
+   * there is. For users whose next entry never builds on one that failed. Without it the log stops.
    */
   readonly resumesWithRoom?: boolean;
   readonly fileSystem?: FileSystem;

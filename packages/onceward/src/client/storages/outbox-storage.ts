@@ -14,7 +14,8 @@ export interface OutboxStorage {
   /**
    * Makes all of the changes or none, and answers `true` only when they would survive the end of the process
    * (and, where the platform can promise it, a cut of power). `false`: something stored was not as expected,
-   * nothing was changed. A rejection may mean either: the outbox then reads again.
+   * nothing was changed. A rejection may mean either: the outbox then reads again. So reads
+   * never show a change that is not durable, and reject where the storage cannot tell.
    */
   swap(changes: readonly Change[]): Promise<boolean>;
 
