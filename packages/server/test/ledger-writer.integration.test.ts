@@ -208,7 +208,7 @@ describe('[C13] a sequenced writer', () => {
     const writer = await openWriter({ clientId });
     const keys = ['a', 'b', 'a', 'c', 'd', ''].map((key) => (key === '' ? '' : clientId + key));
     const results = await Promise.all(keys.map((key) => writer.write(setOnce(key))));
-    expect(sequences(results)).toEqual([1, 2, 'KEY_EXISTS', 3, 4, 'invalid_argument']);
+    expect(sequences(results)).toEqual([1, 2, 'KEY_EXISTS', 3, 4, 'INVALID_FIELD']);
     expect(await writer.write(setOnce(`${clientId}e`))).toMatchObject({ ok: true, sequence: 5n });
   });
 

@@ -78,6 +78,15 @@ describe('[U4] the OpenAPI document', () => {
     expect(errors.map(({ field }) => field)).toEqual(['key', 'fingerprint']);
   });
 
+  it('marks nothing of a body as read-only: a client would leave it out', () => {
+    const bodies = Object.values(document.paths).flatMap((operations) =>
+      Object.values(operations).map(({ requestBody }) => requestBody),
+    );
+    const transaction = document.paths['/transaction']?.post?.requestBody;
+    expect(JSON.stringify(transaction)).toContain('"journal_entries"');
+    expect(JSON.stringify(bodies)).not.toContain('readOnly');
+  });
+
   it('can be browsed, with nothing fetched from elsewhere', async () => {
     const moved = await fetch(`${server.url}/docs`, { redirect: 'manual' });
     expect(moved.headers.get('location')).toBe('/docs/');

@@ -122,7 +122,7 @@ export class LedgerUser {
       const version = entityVersion(name);
       const result = this.results.get(name);
       if (version > 1) judge.violate('one effect for each intention', `${name} has ${version}`);
-      if (result === undefined || (!result.ok && result.code === 'OUTCOME_UNKNOWN')) continue;
+      if (result === undefined || (!result.ok && result.happened === 'unknown')) continue;
       if (result.ok !== (version === 1)) {
         const told = result.ok ? 'written' : result.code;
         judge.violate('what is reported is so', `${name} is ${told} and has ${version}`);

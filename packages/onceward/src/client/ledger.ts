@@ -12,5 +12,5 @@ export {
   type LedgerOperation,
   LedgerWriter,
   type LedgerWriterOptions,
-  type WriterResult,
 } from './ledger/ledger-writer.ts';
+export type { WriterResult } from './ledger/writer-result.ts';

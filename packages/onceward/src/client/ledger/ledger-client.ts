@@ -1,6 +1,7 @@
 import { fromBase64 } from '../base64.ts';
 import { ClientError } from '../client-error.ts';
 import { type ClientWorld, realWorld, withDeadline } from '../client-world.ts';
+import { FIRST_SENT_HEADER } from '../idempotent-fetch.ts';
 import type { AccountRecord, LedgerHeader } from '../verify-proof.ts';
 import { HeaderChain, type LedgerAnchor } from './ledger-anchor.ts';
 import { LedgerCallError, unproven } from './ledger-call-error.ts';
@@ -61,8 +62,14 @@ export interface WriteCall extends LedgerStream {
   readonly idempotencyKey: string;
   /** As they stand in JSON: bytes are base64. */
   readonly operations: readonly unknown[];
+  /**
+   * When an earlier send was made of which nothing is known, in milliseconds since 1970. A ledger that may have
+   * forgotten the key since does not run it: `KEY_EXPIRED`.
+   */
+  readonly firstSentAt?: number;
 }
 
+const WRITE = 'WriteService/Write';
 const TIMEOUT_MS = 30_000;
 const TRANSIENT = new Set(['unavailable', 'resource_exhausted', 'deadline_exceeded', 'aborted']);
 
@@ -102,12 +109,13 @@ export class LedgerClient {
     verify: boolean,
     onCommitted: () => void = () => {},
   ): Promise<WriteAnswer> {
-    const { sequence, idempotencyKey, operations } = call;
+    const { sequence, idempotencyKey, operations, firstSentAt } = call;
     const write = { ...streamOf(call), idempotencyKey, operations };
     const body = { ...write, sequence: sequence.toString(), includeTxProof: verify };
-    const { success, error } = (await this.#call('WriteService/Write', body)) as WriteMessage;
+    const headers = firstSentAt === undefined ? {} : firstSent(firstSentAt);
+    const { success, error }: WriteMessage = await this.#call(WRITE, body, headers);
     // An answer with neither is not the ledger's; the write may have happened.
-    if (success === undefined && error === undefined) throw noAnswer('WriteService/Write');
+    if (success === undefined && error === undefined) throw noAnswer(WRITE);
     const committed = success ?? asSuccess(error as Json);
     if (committed !== null) {
       onCommitted();
@@ -183,18 +191,19 @@ export class LedgerClient {
     return header;
   }
 
-  #call(method: string, body: Json): Promise<Json> {
+  #call(method: string, body: Json, headers: HeaderLines = {}): Promise<Json> {
     const url = `${this.#base}/onceward.ledger.v1.${method}`;
-    return this.#ask(method, url, { method: 'POST', body: JSON.stringify(body) });
+    return this.#ask(method, url, { method: 'POST', body: JSON.stringify(body), headers });
   }
 
   #get(path: string): Promise<Json> {
     return this.#ask(path, this.#base + path, { method: 'GET' });
   }
 
-  async #ask(what: string, url: string, request: RequestInit): Promise<Json> {
+  async #ask(what: string, url: string, request: Asked): Promise<Json> {
     const { fetch: send = fetch, world = realWorld, timeoutMs = TIMEOUT_MS } = this.#options;
-    const headers = { 'content-type': 'application/json', ...this.#options.headers() };
+    const said = { 'content-type': 'application/json', ...request.headers };
+    const headers = { ...said, ...this.#options.headers() };
     const never = new AbortController().signal;
     let response: Response;
     let text: string;
@@ -219,8 +228,20 @@ export class LedgerClient {
   }
 }
 
+function firstSent(at: number): HeaderLines {
+  return { [FIRST_SENT_HEADER]: new Date(at).toUTCString() };
+}
+
 function noAnswer(what: string, cause?: unknown): LedgerCallError {
   return new LedgerCallError('no_answer', `No answer to ${what}.`, true, cause);
+}
+
+type HeaderLines = Readonly<Record<string, string>>;
+
+interface Asked {
+  readonly method: 'GET' | 'POST';
+  readonly body?: string;
+  readonly headers?: HeaderLines;
 }
 
 interface WriteMessage {

@@ -1,4 +1,3 @@
-import { LEDGER_REFUSALS, type LedgerRefusalCode } from '../../refusals/ledger-refusals.ts';
 import { toBase64 } from '../base64.ts';
 import { ClientError } from '../client-error.ts';
 import { type ClientWorld, mintKey, pause, realWorld } from '../client-world.ts';
@@ -7,6 +6,9 @@ import type { Change, Entry, OutboxStorage } from '../storages/outbox-storage.ts
 import { LedgerCallError } from './ledger-call-error.ts';
 import type { LedgerClient, LedgerStream, WriteAnswer } from './ledger-client.ts';
 import { isPastTtl, LEDGER_TTL_MS, PAST_TTL, type StoredWrite } from './ledger-doubt.ts';
+import { type End, LedgerEnds } from './ledger-ends.ts';
+import { endOf, happenedOf, isFinal } from './ledger-verdict.ts';
+import { type OnResult, stillStored, type WriterResult } from './writer-result.ts';
 
 export interface LedgerWriterOptions {
   readonly client: LedgerClient;
@@ -18,8 +20,8 @@ export interface LedgerWriterOptions {
   readonly window?: number;
   /** How long the ledger knows a key: what `LEDGER_CLIENT_TTL_SECONDS` says there, or less. A day. */
   readonly ttlMs?: number;
-  /** Called with the end of every write, those of an earlier process included, whose callers have ended. */
-  readonly onResult?: (operations: readonly unknown[], result: WriterResult) => void;
+  /** Called with the end of every write at least once, those of an earlier process included. */
+  readonly onResult?: OnResult;
   /** Checks the proof of every write. */
   readonly verify?: boolean;
   /**
@@ -28,23 +30,6 @@ export interface LedgerWriterOptions {
    */
   readonly refresh?: () => Promise<boolean>;
 }
-
-export type WriterResult =
-  | {
-      readonly ok: true;
-      readonly txId: string;
-      readonly blockHeight: number;
-      readonly sequence: bigint;
-      /** The ledger said that an earlier send of the same write is committed. */
-      readonly wasRepeat: boolean;
-    }
-  | {
-      readonly ok: false;
-      readonly code: string;
-      readonly message: string;
-      /** `unknown`: it may have been committed. Only after `no` may it be written again. */
-      readonly happened: 'no' | 'unknown';
-    };
 
 /** An operation as the ledger's JSON has it; bytes may be given as such. */
 export type LedgerOperation = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
@@ -79,6 +64,9 @@ export class LedgerWriter {
   readonly #queue: Waiting[] = [];
   readonly #idle: (() => void)[] = [];
   readonly #closed = new AbortController();
+  readonly #ends: LedgerEnds;
+  /** Ends for which an earlier process has not completed `onResult`. */
+  readonly #untold: End[] = [];
   #head: Head;
   #sending = 0;
   #isPaused = false;
@@ -94,6 +82,7 @@ export class LedgerWriter {
     this.#world = options.world ?? realWorld;
     this.#prefix = prefix;
     this.#head = head;
+    this.#ends = new LedgerEnds(options.storage, prefix, options.onResult);
   }
 
   /** Goes on where the last writer of this stream stopped, and sends what has no answer yet. */
@@ -105,23 +94,28 @@ export class LedgerWriter {
     const parts = [stream.organization, stream.vault ?? '', stream.clientId];
     const prefix = `ledger/${parts.map(encodeURIComponent).join('/')}/`;
     const [stored] = (await storage.read([`${prefix}head`])) as [Head | undefined];
-    const head = stored ?? {
-      version: 0,
-      // Nothing is stored: a new client, or one that lost its storage. The ledger knows which.
-      last_used_sequence: (await client.lastCommittedSequence(stream)).toString(),
-    };
+    // Nothing is stored: a new client, or one that lost its storage. The ledger knows which.
+    const last = stored === undefined ? await askWhere(client, stream) : null;
+    const head = stored ?? { version: 0, last_used_sequence: (last ?? 0n).toString() };
     const writer = new LedgerWriter(options, prefix, head);
+    // The ledger cannot be asked now: nothing is sent before it has been.
+    writer.#mustResync = stored === undefined && last === null;
     const waiting = await storage.range({ prefix: `${prefix}w/`, limit: 1_000_000 });
     for (const { key, entry } of waiting) {
       const none = () => {};
       const unheard = newWaiting(key, entry as StoredWrite, none, none);
       writer.#queue.push({ ...unheard, isInDoubt: (entry as StoredWrite).sent_at !== null });
     }
+    writer.#untold.push(...(await writer.#ends.stored()));
+    void writer.#tellUntold();
     writer.#pump();
     return writer;
   }
 
-  /** The highest sequence that any write was given; it may not be committed yet. */
+  /**
+   * The highest sequence that any write was given; it may not be committed yet. Where nothing was stored it counts from
+   * 0 until the ledger could be asked.
+   */
   get lastUsedSequence(): bigint {
     return BigInt(this.#head.last_used_sequence);
   }
@@ -153,10 +147,14 @@ export class LedgerWriter {
     });
   }
 
-  /** Resolves when the ledger has answered every write. */
+  /** Resolves when the ledger has answered every write, and `onResult` has completed for each. */
   idle(): Promise<void> {
-    if (this.#queue.length === 0) return Promise.resolve();
+    if (this.#isIdle) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  get #isIdle(): boolean {
+    return this.#queue.length === 0 && this.#untold.length === 0 && !this.#ends.isTelling;
   }
 
   /** Stops sending. What is stored goes out when the stream is opened again. */
@@ -229,7 +227,11 @@ export class LedgerWriter {
       this.#sending += 1;
       void this.#send(waiting);
     }
-    if (this.#queue.length === 0) for (const resolve of this.#idle.splice(0)) resolve();
+    this.#settleIdle();
+  }
+
+  #settleIdle(): void {
+    if (this.#isIdle) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
   async #send(waiting: Waiting): Promise<void> {
@@ -237,9 +239,11 @@ export class LedgerWriter {
     const credential = this.#credential;
     try {
       if (this.#isLost(waiting)) return await this.#giveUp(waiting);
+      const firstSentAt = waiting.isInDoubt ? waiting.write.sent_at : null;
       if (waiting.write.sent_at === null) await this.#markSent(waiting);
       const { sequence, idempotency_key: idempotencyKey, operations } = waiting.write;
-      const call = { ...stream, sequence: BigInt(sequence), idempotencyKey, operations };
+      const named = { ...stream, sequence: BigInt(sequence), idempotencyKey, operations };
+      const call = { ...named, ...(typeof firstSentAt === 'number' && { firstSentAt }) };
       const answer = await client.write(call, verify, () => {
         waiting.isInDoubt = true;
       });
@@ -303,10 +307,9 @@ export class LedgerWriter {
       waiting.isSent = false;
       return this.#signIn(credential);
     }
-    if (error instanceof LedgerCallError && isFinal(error, waiting)) {
+    if (error instanceof LedgerCallError && isFinal(error, waiting.isInDoubt)) {
       this.#mustResync = true;
-      const { status: code, message } = error;
-      return this.#finish(waiting, { ok: false, code, message, happened: happenedAfter(error) });
+      return this.#finish(waiting, endOf(error, waiting.isInDoubt));
     }
     waiting.failures += 1;
     waiting.isInDoubt = true;
@@ -331,15 +334,32 @@ export class LedgerWriter {
   /** Settles the caller's promise once it can no longer be sent again. */
   async #finish(waiting: Waiting, result: WriterResult): Promise<void> {
     const { storage } = this.#options;
+    let end = this.#ends.endOf(waiting.write, result);
     try {
-      await storage.swap([{ key: waiting.storageKey, next: null }]);
+      await storage.swap([{ key: waiting.storageKey, next: null }, ...this.#ends.storing(end)]);
     } catch {
-      // It stays stored and is sent again after a restart, and then it is a repeat.
+      end = { ...end, result: stillStored(result) };
     }
     const at = this.#queue.indexOf(waiting);
     if (at >= 0) this.#queue.splice(at, 1);
-    waiting.settle(result);
-    this.#options.onResult?.(waiting.write.operations, result);
+    waiting.settle(end.result);
+    // Not awaited: a slow `onResult` does not hold up the writes behind.
+    void this.#tell(end);
+  }
+
+  async #tell(end: End): Promise<void> {
+    await this.#ends.tell(end);
+    this.#settleIdle();
+  }
+
+  /** After `open` has returned, since the application may use the writer in `onResult`. */
+  async #tellUntold(): Promise<void> {
+    await pause(this.#world, 0, this.#closed.signal);
+    while (!this.#closed.signal.aborted) {
+      const end = this.#untold.shift();
+      if (end === undefined) return;
+      void this.#tell(end);
+    }
   }
 
   /** Nothing is in flight: numbers what waits from where the ledger is, under the same keys. */
@@ -351,6 +371,7 @@ export class LedgerWriter {
       while (!this.#closed.signal.aborted && !this.#isPaused) {
         try {
           const last = await client.lastCommittedSequence(stream);
+          this.#hasRefreshed = false;
           for (const lost of this.#queue.filter((waiting) => this.#isLost(waiting))) {
             await this.#finish(lost, PAST_TTL);
           }
@@ -409,27 +430,15 @@ function newWaiting(
   return { storageKey, write, isSent: false, failures: 0, isInDoubt: false, settle, fail };
 }
 
-/** Statuses that any send of the same write would get. */
-const SAYS_ENOUGH = ['invalid_argument', 'unproven'];
-
-/**
- * Whether a refused call is the end of its write. One that may have been committed goes on until the ledger says
- * what became of it: a refusal of a proxy, or of the current credential, says nothing about the earlier attempt.
- */
-function isFinal(error: LedgerCallError, { isInDoubt }: Waiting): boolean {
-  return !error.isTransient && (!isInDoubt || SAYS_ENOUGH.includes(error.status));
-}
-
-/** A code that is not in the table is that of a newer ledger: the outcome is unknown. */
-function happenedOf(code: string): 'no' | 'unknown' {
-  return Object.hasOwn(LEDGER_REFUSALS, code)
-    ? LEDGER_REFUSALS[code as LedgerRefusalCode].happened
-    : 'unknown';
-}
-
-/** A call that the ledger refuses did not happen; a proxy's refusal proves nothing. */
-function happenedAfter({ status }: LedgerCallError): 'no' | 'unknown' {
-  return status === 'unproven' || status.startsWith('http_') ? 'unknown' : 'no';
+/** `null`: the ledger cannot be asked now, without a connection or a valid credential. */
+async function askWhere(client: LedgerClient, stream: LedgerStream): Promise<bigint | null> {
+  try {
+    return await client.lastCommittedSequence(stream);
+  } catch (error) {
+    if (!(error instanceof LedgerCallError)) throw error;
+    if (error.isTransient || error.isUnauthenticated) return null;
+    throw error;
+  }
 }
 
 function closed(): ClientError {

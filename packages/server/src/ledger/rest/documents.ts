@@ -22,10 +22,10 @@ const entry = z.object({
 });
 const storedEntry = entry.extend({ id: z.string(), amount: z.string() });
 
-export const transactionBody = z.object({ journal_entries: z.array(entry).readonly() });
+export const transactionBody = z.object({ journal_entries: z.array(entry) });
 export const committed = z.object({
   transaction_id: z.string(),
-  journal_entries: z.array(storedEntry).readonly(),
+  journal_entries: z.array(storedEntry),
   created_at: z.string(),
   block_height: z.int(),
 });
