@@ -180,9 +180,9 @@ export const END_TO_END: readonly Mutant[] = [
     'a write that may be committed is given up as refused',
     'S4',
     inClient(
-      'ledger/ledger-writer.ts',
-      'return !error.isTransient && (!isInDoubt || SAYS_ENOUGH.includes(error.status));',
-      "return error.status !== '' && SAYS_ENOUGH.length > 0 && isInDoubt;",
+      'ledger/ledger-verdict.ts',
+      "const happened = isInDoubt ? 'unknown' : first;",
+      "const happened = isInDoubt ? 'no' : first;",
     ),
   ),
   endToEnd(
