@@ -52,6 +52,8 @@ export class Claim implements Waiter<SwapResult> {
   readonly #parts: EngineParts;
   readonly #policy: Policy;
   #revision: Revision;
+  /** What is there under this revision is a doubt about this attempt; every write that ends it is audited. */
+  #isDoubted = false;
   #record: PendingRecord;
   #settling: SettledRecord | null = null;
   #settleWaiter: SettleWaiter | null = null;
@@ -239,12 +241,15 @@ export class Claim implements Waiter<SwapResult> {
   ): Promise<WriteResult> {
     // A step that outlives its effect must not bring a settled record back.
     if (this.#lost || (phase === 'renew' && this.#ended)) return 'lost';
-    let isDoubted = false;
     for (let tries = 0; tries < 4; tries += 1) {
       const record = make(this.#record);
       let found: Current | null;
       try {
-        const own: OwnRecord = { revision: this.#revision, attempt: this.attempt, isDoubted };
+        const own: OwnRecord = {
+          revision: this.#revision,
+          attempt: this.attempt,
+          isDoubted: this.#isDoubted,
+        };
         const result: Swapped = await (tries === 0 && tried !== null
           ? tried()
           : writeOwn(this.#parts, phase, this.#policy, this.id, own, record));
@@ -257,7 +262,6 @@ export class Claim implements Waiter<SwapResult> {
       // Nothing there is no loss for a release: it may be the one we made.
       if (found === null) return record === null ? 'written' : this.#lose();
       if (!this.#isOwnClaim(found)) return this.#lose();
-      isDoubted ||= found.record?.state === 'in_doubt';
       this.#adopt(found);
     }
     throw new StoreError('ONCE_STORE_UNAVAILABLE', `the record kept changing during ${phase}`);
@@ -266,11 +270,13 @@ export class Claim implements Waiter<SwapResult> {
   /** What is there is ours, and may hold a step whose saving we took for failed. */
   #adopt({ revision, record }: Current): void {
     this.#revision = revision;
+    this.#isDoubted = record?.state === 'in_doubt';
     if (record !== null) this.#record = withSteps(this.#record, record.steps);
   }
 
   #wrote(record: OperationRecord | null, revision: Revision): WriteResult {
     this.#revision = revision;
+    this.#isDoubted = false;
     if (record?.state === 'pending' && !isReleased(record)) this.#record = record;
     return 'written';
   }

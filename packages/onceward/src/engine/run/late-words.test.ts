@@ -41,6 +41,34 @@ describe('an attempt that speaks up late', () => {
     expect(one.audit).toHaveLength(1);
   });
 
+  it('[E6] what ends a doubt is audited, though a write before it met the doubt and failed', async () => {
+    const { world, paused, one, two } = twoProcesses();
+    const { effect, end } = heldEffect();
+    const late = one.engine.execute(operation, effect);
+    await world.advance(0);
+    paused.trouble = 'frozen';
+    await world.advance(LEASE);
+    await two.engine.sweep();
+    paused.trouble = null;
+    const { swap } = paused;
+    let swaps = 0;
+    // The heartbeat loses to the doubt, and then the store is down for it.
+    paused.swap = async (...args) => {
+      swaps += 1;
+      if (swaps === 2) {
+        paused.trouble = 'down';
+        throw new StoreError('ONCE_STORE_UNAVAILABLE', 'not now', { applied: 'no' });
+      }
+      return swap.apply(paused, args);
+    };
+    await world.advance(LEASE / 3);
+    paused.trouble = null;
+    one.audit.length = 0;
+    end(0, committed('at last'));
+    expect(await late).toMatchObject({ recorded: true });
+    expect(one.audit).toMatchObject([{ action: 'late_commit', to: 'committed' }]);
+  });
+
   it('[E6] a reserved attempt that renews or commits after its doubt is audited, and told', async () => {
     for (const [change, to] of [
       [{ as: 'renewed' }, 'pending'],
