@@ -8,8 +8,8 @@ export const WRITES: readonly Mutant[] = [
     edits: [
       inEngine(
         'run/claim.ts',
-        'const own: OwnRecord = { revision: this.#revision,',
-        'const own: OwnRecord = { revision: (await this.#parts.store.read(this.id))?.revision ?? this.#revision,',
+        'revision: this.#revision,\n          attempt: this.attempt,',
+        'revision: (await this.#parts.store.read(this.id))?.revision ?? this.#revision,\n          attempt: this.attempt,',
       ),
       inEngine(
         'run/claim.ts',
